@@ -1,1 +1,256 @@
-"""artkit."""
+"""artkit: building blocks for training LLM agents by reinforcement learning on OpenPipe ART.
+
+Every public name imports from here and is loaded when it is first used, so that `import artkit` is cheap: it loads
+neither `art` nor torch. Only `artkit.testing` and `artkit.backends.torch` are imported by their own names.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from artkit.errors import AllRolloutsFailedError as AllRolloutsFailedError
+    from artkit.errors import ArtkitError as ArtkitError
+    from artkit.errors import BackendError as BackendError
+    from artkit.errors import CheckpointError as CheckpointError
+    from artkit.errors import ConfigurationError as ConfigurationError
+    from artkit.errors import EnvironmentContractError as EnvironmentContractError
+    from artkit.errors import JudgeError as JudgeError
+    from artkit.errors import OutageError as OutageError
+    from artkit.errors import ResumeError as ResumeError
+    from artkit.errors import RewardError as RewardError
+    from artkit.errors import ToolError as ToolError
+    from artkit.bridge import make_trainable_model as make_trainable_model
+    from artkit.transport import SamplingClient as SamplingClient
+    from artkit.transport import SamplingRequest as SamplingRequest
+    from artkit.scenarios import Cursor as Cursor
+    from artkit.scenarios import PromptScenario as PromptScenario
+    from artkit.scenarios import Scenario as Scenario
+    from artkit.scenarios import ScenarioBatch as ScenarioBatch
+    from artkit.scenarios import ScenarioOrder as ScenarioOrder
+    from artkit.scenarios import ScenarioStream as ScenarioStream
+    from artkit.scenarios import Split as Split
+    from artkit.scenarios import from_dataset as from_dataset
+    from artkit.scenarios import load_jsonl as load_jsonl
+    from artkit.scenarios import split_scenarios as split_scenarios
+    from artkit.episodes import Episode as Episode
+    from artkit.episodes import FailureKind as FailureKind
+    from artkit.episodes import FailurePolicy as FailurePolicy
+    from artkit.episodes import FailureRecord as FailureRecord
+    from artkit.episodes import StopReason as StopReason
+    from artkit.environments import Action as Action
+    from artkit.environments import Environment as Environment
+    from artkit.environments import StepResult as StepResult
+    from artkit.environments import ToolCall as ToolCall
+    from artkit.environments import play as play
+    from artkit.rewards import DropZeroVariance as DropZeroVariance
+    from artkit.rewards import EnvironmentReward as EnvironmentReward
+    from artkit.rewards import FilterResult as FilterResult
+    from artkit.rewards import GroupFilter as GroupFilter
+    from artkit.rewards import ProgrammaticReward as ProgrammaticReward
+    from artkit.rewards import RewardAdapter as RewardAdapter
+    from artkit.rewards import Score as Score
+    from artkit.validation import AtEnd as AtEnd
+    from artkit.validation import AtStart as AtStart
+    from artkit.validation import AtSteps as AtSteps
+    from artkit.validation import Every as Every
+    from artkit.validation import EveryEpoch as EveryEpoch
+    from artkit.validation import Never as Never
+    from artkit.validation import Progress as Progress
+    from artkit.validation import ValidationSchedule as ValidationSchedule
+    from artkit.checkpoints import CheckpointPolicy as CheckpointPolicy
+    from artkit.checkpoints import Decision as Decision
+    from artkit.checkpoints import KeepAll as KeepAll
+    from artkit.checkpoints import KeepBest as KeepBest
+    from artkit.checkpoints import KeepEvery as KeepEvery
+    from artkit.checkpoints import KeepLatest as KeepLatest
+    from artkit.checkpoints import MetricHistory as MetricHistory
+    from artkit.rollouts import GatherCounts as GatherCounts
+    from artkit.rollouts import GatheredGroups as GatheredGroups
+    from artkit.rollouts import Limits as Limits
+    from artkit.rollouts import MemberFinished as MemberFinished
+    from artkit.rollouts import Rollout as Rollout
+    from artkit.rollouts import Sampling as Sampling
+    from artkit.rollouts import capture_partial as capture_partial
+    from artkit.rollouts import gather_groups as gather_groups
+    from artkit.tracking import ConsoleTracker as ConsoleTracker
+    from artkit.tracking import JsonlTracker as JsonlTracker
+    from artkit.tracking import Tracker as Tracker
+    from artkit.training import Plan as Plan
+    from artkit.training import RunReport as RunReport
+    from artkit.training import StopCondition as StopCondition
+    from artkit.training import Trainer as Trainer
+    from artkit.training import TrainerSettings as TrainerSettings
+    from artkit.training import Validation as Validation
+    from artkit.training import ValidationResult as ValidationResult
+    from artkit.training import prune_checkpoints as prune_checkpoints
+
+_EXPORTS: dict[str, str] = {
+    "Action": "artkit.environments",
+    "AllRolloutsFailedError": "artkit.errors",
+    "ArtkitError": "artkit.errors",
+    "AtEnd": "artkit.validation",
+    "AtStart": "artkit.validation",
+    "AtSteps": "artkit.validation",
+    "BackendError": "artkit.errors",
+    "CheckpointError": "artkit.errors",
+    "CheckpointPolicy": "artkit.checkpoints",
+    "ConfigurationError": "artkit.errors",
+    "ConsoleTracker": "artkit.tracking",
+    "Cursor": "artkit.scenarios",
+    "Decision": "artkit.checkpoints",
+    "DropZeroVariance": "artkit.rewards",
+    "Environment": "artkit.environments",
+    "EnvironmentContractError": "artkit.errors",
+    "EnvironmentReward": "artkit.rewards",
+    "Episode": "artkit.episodes",
+    "Every": "artkit.validation",
+    "EveryEpoch": "artkit.validation",
+    "FailureKind": "artkit.episodes",
+    "FailurePolicy": "artkit.episodes",
+    "FailureRecord": "artkit.episodes",
+    "FilterResult": "artkit.rewards",
+    "GatherCounts": "artkit.rollouts",
+    "GatheredGroups": "artkit.rollouts",
+    "GroupFilter": "artkit.rewards",
+    "JsonlTracker": "artkit.tracking",
+    "JudgeError": "artkit.errors",
+    "KeepAll": "artkit.checkpoints",
+    "KeepBest": "artkit.checkpoints",
+    "KeepEvery": "artkit.checkpoints",
+    "KeepLatest": "artkit.checkpoints",
+    "Limits": "artkit.rollouts",
+    "MemberFinished": "artkit.rollouts",
+    "MetricHistory": "artkit.checkpoints",
+    "Never": "artkit.validation",
+    "OutageError": "artkit.errors",
+    "Plan": "artkit.training",
+    "ProgrammaticReward": "artkit.rewards",
+    "Progress": "artkit.validation",
+    "PromptScenario": "artkit.scenarios",
+    "ResumeError": "artkit.errors",
+    "RewardAdapter": "artkit.rewards",
+    "RewardError": "artkit.errors",
+    "Rollout": "artkit.rollouts",
+    "RunReport": "artkit.training",
+    "Sampling": "artkit.rollouts",
+    "SamplingClient": "artkit.transport",
+    "SamplingRequest": "artkit.transport",
+    "Scenario": "artkit.scenarios",
+    "ScenarioBatch": "artkit.scenarios",
+    "ScenarioOrder": "artkit.scenarios",
+    "ScenarioStream": "artkit.scenarios",
+    "Score": "artkit.rewards",
+    "Split": "artkit.scenarios",
+    "StepResult": "artkit.environments",
+    "StopCondition": "artkit.training",
+    "StopReason": "artkit.episodes",
+    "ToolCall": "artkit.environments",
+    "ToolError": "artkit.errors",
+    "Tracker": "artkit.tracking",
+    "Trainer": "artkit.training",
+    "TrainerSettings": "artkit.training",
+    "Validation": "artkit.training",
+    "ValidationResult": "artkit.training",
+    "ValidationSchedule": "artkit.validation",
+    "capture_partial": "artkit.rollouts",
+    "from_dataset": "artkit.scenarios",
+    "gather_groups": "artkit.rollouts",
+    "load_jsonl": "artkit.scenarios",
+    "make_trainable_model": "artkit.bridge",
+    "play": "artkit.environments",
+    "prune_checkpoints": "artkit.training",
+    "split_scenarios": "artkit.scenarios",
+}
+
+__all__ = [
+    "Action",
+    "AllRolloutsFailedError",
+    "ArtkitError",
+    "AtEnd",
+    "AtStart",
+    "AtSteps",
+    "BackendError",
+    "CheckpointError",
+    "CheckpointPolicy",
+    "ConfigurationError",
+    "ConsoleTracker",
+    "Cursor",
+    "Decision",
+    "DropZeroVariance",
+    "Environment",
+    "EnvironmentContractError",
+    "EnvironmentReward",
+    "Episode",
+    "Every",
+    "EveryEpoch",
+    "FailureKind",
+    "FailurePolicy",
+    "FailureRecord",
+    "FilterResult",
+    "GatherCounts",
+    "GatheredGroups",
+    "GroupFilter",
+    "JsonlTracker",
+    "JudgeError",
+    "KeepAll",
+    "KeepBest",
+    "KeepEvery",
+    "KeepLatest",
+    "Limits",
+    "MemberFinished",
+    "MetricHistory",
+    "Never",
+    "OutageError",
+    "Plan",
+    "ProgrammaticReward",
+    "Progress",
+    "PromptScenario",
+    "ResumeError",
+    "RewardAdapter",
+    "RewardError",
+    "Rollout",
+    "RunReport",
+    "Sampling",
+    "SamplingClient",
+    "SamplingRequest",
+    "Scenario",
+    "ScenarioBatch",
+    "ScenarioOrder",
+    "ScenarioStream",
+    "Score",
+    "Split",
+    "StepResult",
+    "StopCondition",
+    "StopReason",
+    "ToolCall",
+    "ToolError",
+    "Tracker",
+    "Trainer",
+    "TrainerSettings",
+    "Validation",
+    "ValidationResult",
+    "ValidationSchedule",
+    "capture_partial",
+    "from_dataset",
+    "gather_groups",
+    "load_jsonl",
+    "make_trainable_model",
+    "play",
+    "prune_checkpoints",
+    "split_scenarios",
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _EXPORTS.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(module), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

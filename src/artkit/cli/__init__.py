@@ -1,1 +1,5 @@
-"""TODO."""
+"""The command line: `artkit`."""
+
+from artkit.cli.main import main
+
+__all__ = ["main"]

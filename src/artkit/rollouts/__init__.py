@@ -1,1 +1,27 @@
-"""TODO."""
+"""Rollouts: a model as the actor, partial episodes kept, groups gathered in order."""
+
+from __future__ import annotations
+
+from artkit.rollouts.attempt import Attempting, Failed
+from artkit.rollouts.capture_partial import CapturedRollout, capture_partial
+from artkit.rollouts.counts import GatherCounts
+from artkit.rollouts.events import MemberFinished
+from artkit.rollouts.gather import AnyRollout, GatheredGroups, GroupReward, gather_groups
+from artkit.rollouts.rollout import Rollout
+from artkit.rollouts.sampling import Limits, Sampling
+
+__all__ = [
+    "AnyRollout",
+    "Attempting",
+    "CapturedRollout",
+    "Failed",
+    "GatherCounts",
+    "GatheredGroups",
+    "GroupReward",
+    "Limits",
+    "MemberFinished",
+    "Rollout",
+    "Sampling",
+    "capture_partial",
+    "gather_groups",
+]

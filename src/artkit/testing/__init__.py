@@ -1,1 +1,20 @@
-"""TODO."""
+"""Public doubles for users' own tests: a scripted server, a backend that keeps a diary, hand-made episodes."""
+
+from __future__ import annotations
+
+from artkit.testing.chat_server import ChatServer, Script
+from artkit.testing.diary import DiaryEntry, read_diary
+from artkit.testing.diary_backend import DiaryBackend
+from artkit.testing.episodes import choice, episode
+from artkit.testing.reply import Reply
+
+__all__ = [
+    "ChatServer",
+    "DiaryBackend",
+    "DiaryEntry",
+    "Reply",
+    "Script",
+    "choice",
+    "episode",
+    "read_diary",
+]

@@ -1,1 +1,29 @@
-"""TODO."""
+"""Trackers: where a run shows what it does."""
+
+from artkit.tracking.console import ConsoleTracker
+from artkit.tracking.events import (
+    CheckpointsPruned,
+    RolloutFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    TrackingEvent,
+    ValidationFinished,
+    Warned,
+)
+from artkit.tracking.jsonl import JsonlTracker
+from artkit.tracking.tracker import Tracker
+
+__all__ = [
+    "CheckpointsPruned",
+    "ConsoleTracker",
+    "JsonlTracker",
+    "RolloutFinished",
+    "RunFinished",
+    "RunStarted",
+    "StepFinished",
+    "Tracker",
+    "TrackingEvent",
+    "ValidationFinished",
+    "Warned",
+]

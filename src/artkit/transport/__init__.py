@@ -1,1 +1,33 @@
-"""TODO."""
+"""Talking to models: the sampling seam, the client of an OpenAI-compatible server, retries and what an error means."""
+
+from __future__ import annotations
+
+from artkit.transport.errors import (
+    EmptyReplyError,
+    is_connection_failure,
+    is_context_overflow,
+    is_fatal,
+    is_retryable,
+    retry_after_s,
+    status_code,
+)
+from artkit.transport.openai_client import OpenAISamplingClient
+from artkit.transport.retry import RetryPolicy, complete_with_retry
+from artkit.transport.sampling_client import SamplingClient, SamplingRequest
+from artkit.transport.session import sampling_session
+
+__all__ = [
+    "EmptyReplyError",
+    "OpenAISamplingClient",
+    "RetryPolicy",
+    "SamplingClient",
+    "SamplingRequest",
+    "complete_with_retry",
+    "is_connection_failure",
+    "is_context_overflow",
+    "is_fatal",
+    "is_retryable",
+    "retry_after_s",
+    "sampling_session",
+    "status_code",
+]

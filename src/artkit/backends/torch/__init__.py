@@ -1,1 +1,7 @@
-"""TODO."""
+"""The embedded backend: serving and training small models in this process. It needs the `torch` extra."""
+
+from __future__ import annotations
+
+from artkit.backends.torch.backend import TorchBackend
+
+__all__ = ["TorchBackend"]

@@ -1,0 +1,311 @@
+"""The embedded backend: ART's `Backend` protocol in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import os
+import weakref
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import aclosing, asynccontextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from art import TrainResult
+
+from artkit.backends.torch.chat_service import ChatService
+from artkit.backends.torch.losses import PolicyLoss
+from artkit.backends.torch.policy import Policy
+from artkit.backends.torch.sampling_client import TorchSamplingClient
+from artkit.backends.torch.train_options import TrainOptions
+from artkit.backends.torch.training import batch_learning_rates, imitate, reinforce
+from artkit.backends.torch.worker import Worker
+from artkit.errors import BackendError, CheckpointError, ConfigurationError
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.transport import SamplingClient
+
+__all__ = ["TorchBackend"]
+
+# A model this small is computed fastest by one thread, and then the same way every time.
+_ONE_THREAD_PARAMETERS = 5_000_000
+# That of ART's LocalBackend.
+_DEFAULT_SFT_BATCH_SIZE = 2
+
+_pinned_steps: ContextVar[dict[str, int] | None] = ContextVar("_pinned_steps", default=None)
+
+
+class TorchBackend:
+    """Serves and trains small models in this process, on CPU or CUDA.
+
+    What a script is developed on before it moves to ART's `LocalBackend` or `ServerlessBackend`: the same calls, the
+    same endpoint, checkpoints in the same places. All parameters are trained, in float32.
+
+    Args:
+        path: Where models are kept: `<path>/<project>/models/<run name>/checkpoints/<step>`.
+        device: `"cpu"`, `"cuda"`, … or `"auto"`: CUDA where there is one.
+        dtype: `"float32"`.
+        seed: What the micro model's weights, and requests without a seed, are drawn from.
+
+    Raises:
+        ConfigurationError: The device is not there, or the dtype is another one.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str] = ".art", device: str = "auto", dtype: str = "float32", *, seed: int = 0
+    ) -> None:
+        if dtype != "float32":
+            raise ConfigurationError(f"dtype={dtype!r} is not supported", "use dtype='float32'")
+        self._path = Path(path)
+        self._device = _find_device(device)
+        self._seed = seed
+        self._policies: dict[tuple[str, str], Policy] = {}
+        self._worker = Worker()
+        self._service = ChatService(self._worker)
+        self._leases: dict[tuple[str, str], list[int]] = {}
+        self._is_closed = False
+        # Runs on `close`, when the backend is dropped, and when the interpreter ends: whichever comes first.
+        self._release = weakref.finalize(self, _release, self._worker, self._service, self._policies)
+
+    async def register(self, model: art.Model[Any, Any]) -> None:
+        """Open a model: its newest checkpoint, or that of step 0, which is written. A second time changes nothing.
+
+        Raises:
+            ConfigurationError: `model.base_model` cannot be used here, or another registered model has the same name.
+            BackendError: Another backend has the model open, or this one was closed.
+        """
+        self._check_open()
+        # As ART's LocalBackend does: logs and state go beside the checkpoints.
+        model.base_path = str(self._path)
+        key = _key(model)
+        directory = self._directory(model)
+        directory.mkdir(parents=True, exist_ok=True)
+        if not model.trainable or key in self._policies:
+            return
+        for policy in self._policies.values():
+            if policy.name == model.name:
+                raise ConfigurationError(
+                    f"two models of this backend are named {model.name!r}, and the endpoint could not tell them apart",
+                    "give one of them another name, or its own TorchBackend",
+                )
+        policy = await asyncio.to_thread(
+            Policy,
+            name=model.name,
+            base_model=model.base_model,
+            directory=directory,
+            seed=self._seed,
+            device=self._device,
+        )
+        if policy.num_parameters > _ONE_THREAD_PARAMETERS:
+            self._worker.use_threads(os.cpu_count() or 1)
+        self._policies[key] = policy
+        self._service.serve(policy)
+
+    async def train(
+        self,
+        model: art.TrainableModel[Any, Any],
+        trajectory_groups: Iterable[art.TrajectoryGroup],
+        *,
+        learning_rate: float = 5e-6,
+        loss_fn: Literal["cispo", "ppo"] = "cispo",
+        epsilon: float | None = None,
+        epsilon_high: float | None = None,
+        importance_sampling_level: Literal["token", "sequence"] = "token",
+        scale_rewards: bool = True,
+        kl_penalty_coef: float = 0.0,
+        kl_penalty_reference_step: int | None = None,
+        max_grad_norm: float | None = 1.0,
+        weight_decay: float = 0.0,
+        warmup_steps: int = 0,
+        decay_steps: tuple[int, int] | None = None,
+    ) -> TrainResult:
+        """Take one optimiser step of GRPO on finished groups, and save and serve the result as the next step.
+
+        Options that ART's LocalBackend has too carry its names and its defaults.
+
+        Args:
+            model: A registered model.
+            trajectory_groups: The groups; their choices as they came from this backend.
+            learning_rate: AdamW's, at its height.
+            loss_fn: See `PolicyLoss`, as for the next three.
+            epsilon: How far below 1 an importance ratio counts.
+            epsilon_high: How far above 1.
+            importance_sampling_level: A ratio per token, or per sequence.
+            scale_rewards: Whether a group's centred rewards are divided by their standard deviation.
+            kl_penalty_coef: How much a token's advantage falls with its log probability's rise over the reference,
+                relative to the batch.
+            kl_penalty_reference_step: The reference: a step with a checkpoint, or None for the base model.
+            max_grad_norm: The gradient is scaled down to this norm; None leaves it.
+            weight_decay: AdamW's.
+            warmup_steps: Over how many of the model's first updates the learning rate rises to its height.
+            decay_steps: `(first, last)`: between these updates it falls linearly to a tenth, and stays there.
+
+        Returns:
+            The new step, and metrics: `loss/…`, `offpolicy/max_logprob_gap` (the largest difference between a token's
+            log probability when it was sampled and now), `data/…`, `time/step_trainer_s`.
+
+        Raises:
+            ConfigurationError: An option cannot work.
+            BackendError: There is nothing to train on, or the update is not finite; the weights stay as they were.
+        """
+        policy = self._policy(model)
+        options = TrainOptions(
+            learning_rate=learning_rate,
+            loss=PolicyLoss(
+                kind=loss_fn,
+                epsilon=epsilon,
+                epsilon_high=epsilon_high,
+                importance_sampling_level=importance_sampling_level,
+            ),
+            scale_rewards=scale_rewards,
+            kl_penalty_coef=kl_penalty_coef,
+            kl_penalty_reference_step=kl_penalty_reference_step,
+            max_grad_norm=max_grad_norm,
+            weight_decay=weight_decay,
+            warmup_steps=warmup_steps,
+            decay_steps=decay_steps,
+        )
+        with policy.training():
+            step, metrics = await self._worker.run(reinforce(policy, list(trajectory_groups), options))
+        return TrainResult(step=step, metrics=metrics)
+
+    async def checkpoint_steps(self, model: art.TrainableModel[Any, Any]) -> frozenset[int]:
+        """The steps of a registered model that have a whole checkpoint."""
+        return self._policy(model).checkpoints.steps()
+
+    def sampling_client(self, model: art.Model[Any, Any]) -> SamplingClient:
+        """A client that samples from a registered model in this process, without HTTP."""
+        self._policy(model)
+        return TorchSamplingClient(self._service)
+
+    async def close(self) -> None:
+        """End the endpoint and the computing; requests in flight fail. Idempotent."""
+        self._is_closed = True
+        await asyncio.to_thread(self._release)
+
+    async def __aenter__(self) -> TorchBackend:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    # The rest of ART's protocol, called by ART's own objects.
+
+    def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
+        policy = self._policies.get(_key(model))
+        if policy is None:
+            return model.name if step is None else f"{model.name}@{step}"
+        if step is None:
+            step = (_pinned_steps.get() or {}).get(model.name, policy.step)
+        return f"{model.name}@{step}"
+
+    async def _get_step(self, model: art.TrainableModel[Any, Any]) -> int:
+        return self._policy(model).step
+
+    async def _delete_checkpoint_files(
+        self, model: art.TrainableModel[Any, Any], steps_to_keep: Collection[int]
+    ) -> None:
+        policy = self._policy(model)
+        leased = self._leases.get(_key(model), [])
+        await asyncio.to_thread(policy.forget, keep=frozenset({*steps_to_keep, *leased}))
+
+    async def _prepare_backend_for_training(
+        self, model: art.TrainableModel[Any, Any], config: object = None
+    ) -> tuple[str, str]:
+        self._policy(model)
+        if config:
+            raise ConfigurationError(
+                f"the embedded endpoint cannot be configured, and got {config!r}", "register without a config"
+            )
+        return await asyncio.to_thread(self._service.endpoint)
+
+    async def _train_sft(
+        self,
+        model: art.TrainableModel[Any, Any],
+        trajectories: Iterable[art.Trajectory],
+        config: art.TrainSFTConfig,
+        dev_config: object,
+        verbose: bool = False,
+    ) -> AsyncIterator[dict[str, float]]:
+        del dev_config, verbose  # The first says who logs, which is ART here; nothing is printed.
+        policy = self._policy(model)
+        demonstrations = list(trajectories)
+        if not demonstrations:
+            return
+        batch_size = _DEFAULT_SFT_BATCH_SIZE if config.batch_size == "auto" else config.batch_size
+        rates = batch_learning_rates(config.learning_rate, math.ceil(len(demonstrations) / batch_size))
+        # openpipe-art 0.5.18 has no such setting: all turns are learnt there.
+        last_turn_only = getattr(config, "assistant_turns", "all") == "last"
+        with policy.training():
+            batches = imitate(
+                policy, self._worker, demonstrations, rates, batch_size, last_turn_only=last_turn_only
+            )
+            async with aclosing(batches):
+                async for metrics in batches:
+                    yield metrics
+
+    @asynccontextmanager
+    async def exact_adapter_lease(self, model: art.TrainableModel[Any, Any], step: int) -> AsyncIterator[None]:
+        """Within it, the model's inference name is that of `step`, whose checkpoint is not deleted.
+
+        Raises:
+            CheckpointError: There is no checkpoint of that step.
+        """
+        steps = self._policy(model).checkpoints.steps()
+        if step not in steps:
+            raise CheckpointError(
+                f"{model.name!r} has no checkpoint of step {step}", f"there are checkpoints of {sorted(steps)}"
+            )
+        leases = self._leases.setdefault(_key(model), [])
+        leases.append(step)
+        token = _pinned_steps.set({**(_pinned_steps.get() or {}), model.name: step})
+        try:
+            yield
+        finally:
+            _pinned_steps.reset(token)
+            leases.remove(step)
+
+    def _policy(self, model: art.Model[Any, Any]) -> Policy:
+        self._check_open()
+        try:
+            return self._policies[_key(model)]
+        except KeyError:
+            raise BackendError(
+                f"the model {model.name!r} is not registered with this backend", "await model.register(backend) first"
+            ) from None
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise BackendError("the backend was closed", "make a new TorchBackend and register the model again")
+
+    def _directory(self, model: art.Model[Any, Any]) -> Path:
+        project, storage_name = _key(model)
+        return self._path / project / "models" / storage_name
+
+
+def _key(model: art.Model[Any, Any]) -> tuple[str, str]:
+    """Where ART keeps a model: under its run name, which openpipe-art 0.5.18 does not have."""
+    return model.project, getattr(model, "run_name", None) or model.name
+
+
+def _find_device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise ConfigurationError(f"device={name!r} is no device: {error}", "use 'auto', 'cpu' or 'cuda'") from error
+    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+        raise ConfigurationError(f"device={name!r} is not available here", "use 'auto' or 'cpu'")
+    return device
+
+
+def _release(worker: Worker, service: ChatService, policies: dict[tuple[str, str], Policy]) -> None:
+    worker.stop()
+    service.stop()
+    for policy in policies.values():
+        policy.close()

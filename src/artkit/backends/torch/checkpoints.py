@@ -1,0 +1,105 @@
+"""The checkpoints of one model on disk: whole or not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from artkit.errors import CheckpointError
+
+__all__ = ["CheckpointStore"]
+
+_MANIFEST = "checkpoint.json"
+
+
+class CheckpointStore:
+    """Directories `0000`, `0001`, … in ART's layout.
+
+    A checkpoint is written beside its place, flushed to the disk and renamed, so what has a step's name is whole. Its
+    manifest lists every file with its size: a directory that was damaged later, or that somebody else left, does not
+    count as a checkpoint.
+
+    Args:
+        directory: `<path>/<project>/models/<storage name>/checkpoints`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        directory.mkdir(parents=True, exist_ok=True)
+        for leftover in directory.glob(".*.partial"):
+            shutil.rmtree(leftover)
+
+    def path(self, step: int) -> Path:
+        """Where the checkpoint of `step` is, or would be."""
+        return self._directory / f"{step:04d}"
+
+    def steps(self) -> frozenset[int]:
+        """The steps whose checkpoint is whole."""
+        names = (entry.name for entry in self._directory.iterdir() if entry.name.isdigit())
+        return frozenset(int(name) for name in names if self._is_whole(int(name)))
+
+    def write(self, step: int, facts: dict[str, str | int], write_files: Callable[[Path], None]) -> None:
+        """Write a checkpoint.
+
+        Args:
+            step: Its step; a damaged directory of that name is replaced, a whole one refused.
+            facts: What its manifest says besides the files.
+            write_files: Writes the files into the directory it is given.
+
+        Raises:
+            CheckpointError: There is a whole checkpoint of this step already.
+        """
+        target = self.path(step)
+        if self._is_whole(step):
+            raise CheckpointError(
+                f"the checkpoint of step {step} exists already in {str(self._directory)!r}",
+                "another process may be training this model: use another run_name",
+            )
+        partial = self._directory / f".{step:04d}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            write_files(partial)
+            sizes = {file.name: file.stat().st_size for file in sorted(partial.iterdir())}
+            (partial / _MANIFEST).write_text(json.dumps({**facts, "step": step, "files": sizes}), encoding="utf-8")
+            for file in (*partial.iterdir(), partial):
+                _flush(file)
+            if target.exists():
+                shutil.rmtree(target)
+            partial.rename(target)
+        except BaseException:
+            shutil.rmtree(partial, ignore_errors=True)
+            raise
+        _flush(self._directory)
+
+    def facts(self, step: int) -> dict[str, str | int]:
+        """What the manifest of a whole checkpoint says."""
+        facts: dict[str, str | int] = json.loads((self.path(step) / _MANIFEST).read_text(encoding="utf-8"))
+        return facts
+
+    def delete(self, *, keep: Collection[int]) -> None:
+        """Delete every checkpoint, whole or damaged, but those of the steps in `keep`."""
+        for entry in self._directory.iterdir():
+            if entry.name.isdigit() and int(entry.name) not in keep:
+                shutil.rmtree(entry)
+
+    def _is_whole(self, step: int) -> bool:
+        directory = self.path(step)
+        try:
+            sizes = self.facts(step)["files"]
+            return isinstance(sizes, dict) and all(
+                (directory / name).stat().st_size == size for name, size in sizes.items()
+            )
+        except (OSError, ValueError, KeyError):
+            return False
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

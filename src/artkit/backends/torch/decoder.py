@@ -1,0 +1,184 @@
+"""The decoder: one small Llama in plain PyTorch, for sampling and for training alike.
+
+Parameters carry the names that Hugging Face gives them, so a checkpoint is a state dict and nothing is translated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+if TYPE_CHECKING:
+    from artkit.backends.torch.decoder_config import DecoderConfig
+
+__all__ = ["Attention", "Decoder", "causal_attention"]
+
+
+class Attention(Protocol):
+    """How queries meet keys and values: over whole sequences, or over a cache.
+
+    Called once per layer and forward pass, with queries `[batch, heads, tokens, head_dim]`, keys and values
+    `[batch, kv_heads, tokens, head_dim]`, already rotated; returns the shape of the queries.
+    """
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
+
+
+def causal_attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """Each token sees itself and what is before it.
+
+    Rows may be padded at their end: a real token never sees what comes after it, so no mask is needed.
+    """
+    del layer
+    return functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=query.shape[1] != key.shape[1]
+    )
+
+
+class Decoder(nn.Module):
+    """A decoder of the Llama family.
+
+    Args:
+        config: Its shape.
+        used_vocab_size: How many ids the tokenizer knows. Rows of the output head beyond it stand for no token
+            (embeddings are often padded to a round number): they are left out of every distribution, in sampling and
+            in training alike.
+    """
+
+    def __init__(self, config: DecoderConfig, *, used_vocab_size: int) -> None:
+        super().__init__()
+        self.config = config
+        self.used_vocab_size = min(used_vocab_size, config.vocab_size)
+        self.model = _Stack(config)
+        self.lm_head: nn.Linear | None = None
+        if not config.tie_word_embeddings:
+            self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention = causal_attention) -> Tensor:
+        """The last hidden states.
+
+        Args:
+            token_ids: `[batch, tokens]`.
+            positions: `[batch, tokens]` or `[1, tokens]`: the place of each token in its sequence, from 0.
+            attention: Where keys and values come from.
+
+        Returns:
+            `[batch, tokens, hidden_size]`.
+        """
+        hidden: Tensor = self.model(token_ids, positions, attention)
+        return hidden
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The scores of the tokenizer's ids: `[…, hidden_size]` to `[…, used_vocab_size]`."""
+        head = self.model.embed_tokens if self.lm_head is None else self.lm_head
+        return functional.linear(hidden, head.weight[: self.used_vocab_size])
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw every matrix from a normal of `config.initializer_range`; gains are one, biases zero."""
+        with torch.no_grad():
+            for name, parameter in self.named_parameters():
+                if name.endswith("bias"):
+                    parameter.zero_()
+                elif parameter.dim() == 1:
+                    parameter.fill_(1.0)
+                else:
+                    parameter.normal_(std=self.config.initializer_range, generator=generator)
+
+    def snapshot(self) -> Decoder:
+        """A frozen copy: training on goes on without it."""
+        with torch.device("meta"):
+            copy = Decoder(self.config, used_vocab_size=self.used_vocab_size)
+        copy.load_state_dict({name: value.detach().clone() for name, value in self.state_dict().items()}, assign=True)
+        return copy.requires_grad_(False).eval()
+
+    @property
+    def device(self) -> torch.device:
+        """Where the parameters live."""
+        return self.model.embed_tokens.weight.device
+
+
+class _Stack(nn.Module):
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.head_dim, self.rope_theta = config.head_dim, config.rope_theta
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.layers = nn.ModuleList(_Layer(config, index) for index in range(config.num_hidden_layers))
+        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
+        hidden: Tensor = self.embed_tokens(token_ids)
+        rotation = self._rotation(positions)
+        for layer in self.layers:
+            hidden = layer(hidden, rotation, attention)
+        normed: Tensor = self.norm(hidden)
+        return normed
+
+    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
+        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout of Hugging Face's Llama.
+        exponents = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float32) / self.head_dim
+        angles = positions[:, None, :, None].float() * self.rope_theta**-exponents
+        angles = torch.cat((angles, angles), dim=-1)
+        return angles.cos(), angles.sin()
+
+
+class _Layer(nn.Module):
+    def __init__(self, config: DecoderConfig, index: int) -> None:
+        super().__init__()
+        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.self_attn = _SelfAttention(config, index)
+        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.mlp = _GatedMLP(config)
+
+    def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
+        hidden = hidden + self.self_attn(self.input_layernorm(hidden), rotation, attention)
+        mixed: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
+        return mixed
+
+
+class _SelfAttention(nn.Module):
+    def __init__(self, config: DecoderConfig, index: int) -> None:
+        super().__init__()
+        self.index, self.head_dim = index, config.head_dim
+        query_width = config.num_attention_heads * config.head_dim
+        key_width = config.num_key_value_heads * config.head_dim
+        self.q_proj = nn.Linear(config.hidden_size, query_width, bias=config.qkv_bias)
+        self.k_proj = nn.Linear(config.hidden_size, key_width, bias=config.qkv_bias)
+        self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.qkv_bias)
+        self.o_proj = nn.Linear(query_width, config.hidden_size, bias=config.output_bias)
+        if config.query_key_norm:
+            self.q_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+            self.k_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+        self.query_key_norm = config.query_key_norm
+
+    def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
+        batch, tokens, _ = hidden.shape
+        query = self.q_proj(hidden).view(batch, tokens, -1, self.head_dim)
+        key = self.k_proj(hidden).view(batch, tokens, -1, self.head_dim)
+        value = self.v_proj(hidden).view(batch, tokens, -1, self.head_dim)
+        if self.query_key_norm:
+            query, key = self.q_norm(query), self.k_norm(key)
+        query, key = _rotate(query.transpose(1, 2), rotation), _rotate(key.transpose(1, 2), rotation)
+        context = attention(self.index, query, key, value.transpose(1, 2))
+        projected: Tensor = self.o_proj(context.transpose(1, 2).reshape(batch, tokens, -1))
+        return projected
+
+
+class _GatedMLP(nn.Module):
+    def __init__(self, config: DecoderConfig) -> None:
+        super().__init__()
+        self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
+        self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        down: Tensor = self.down_proj(functional.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        return down
+
+
+def _rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+    cosine, sine = rotation
+    first, second = heads.chunk(2, dim=-1)
+    return heads * cosine + torch.cat((-second, first), dim=-1) * sine

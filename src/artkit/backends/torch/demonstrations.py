@@ -1,0 +1,61 @@
+"""Demonstrations for supervised training: what the assistant said is learnt, the rest is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from openai.types.chat.chat_completion import Choice
+
+from artkit.backends.torch.sequences import TokenSequence, Turn, merge_turns
+from artkit.errors import BackendError
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.backends.torch.chat_tokenizer import ChatTokenizer
+
+__all__ = ["demonstrated_sequences"]
+
+
+def demonstrated_sequences(
+    trajectory: art.Trajectory, tokenizer: ChatTokenizer, *, last_turn_only: bool = False
+) -> list[TokenSequence]:
+    """The sequences of a demonstration, with the assistant's turns, end markers included, as targets.
+
+    Raises:
+        BackendError: The chat template cannot render it.
+    """
+    messages = [_message(item) for item in trajectory.messages_and_choices]
+    places = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if last_turn_only:
+        places = places[-1:]
+    try:
+        return merge_turns(_turn(messages, place, tokenizer) for place in places)
+    except ValueError as error:
+        raise BackendError(
+            f"a demonstration cannot be rendered: {error}", "give it messages that the model's chat template accepts"
+        ) from error
+
+
+def _turn(messages: list[dict[str, Any]], place: int, tokenizer: ChatTokenizer) -> Turn:
+    prompt = tokenizer.encode_chat(messages[:place], add_generation_prompt=True)
+    whole = tokenizer.encode_chat(messages[: place + 1], add_generation_prompt=False)
+    if whole[: len(prompt)] != prompt:
+        raise ValueError("the template renders a finished turn differently from one that is being generated")
+    reply = whole[len(prompt) :]
+    ends = [index for index, token_id in enumerate(reply) if token_id in tokenizer.end_ids]
+    if ends:
+        # Templates write a line break behind the end marker, which no model samples.
+        reply = reply[: ends[0] + 1]
+    return Turn(prompt_ids=prompt, completion_ids=reply, logprobs=[0.0] * len(reply))
+
+
+def _message(item: object) -> dict[str, Any]:
+    message = item.message.model_dump() if isinstance(item, Choice) else item
+    if not isinstance(message, Mapping):
+        raise ValueError(f"{message!r} is no message")
+    content = message.get("content") or ""
+    if not isinstance(content, str) or message.get("tool_calls"):
+        raise ValueError("only text content is supported")
+    return {"role": message["role"], "content": content}

@@ -1,0 +1,185 @@
+"""The weights in training, and the two ways to change them: by reward, and by demonstration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from artkit.backends.torch.base_model import load_weights, save_model
+from artkit.backends.torch.token_batch import TokenBatch, micro_batches
+from artkit.errors import BackendError
+
+if TYPE_CHECKING:
+    from artkit.backends.torch.base_model import BaseModel
+    from artkit.backends.torch.decoder import Decoder
+    from artkit.backends.torch.sequences import TokenSequence
+    from artkit.backends.torch.train_options import TrainOptions
+    from artkit.backends.torch.worker import Job
+
+__all__ = ["Learner"]
+
+# The betas of ART's LocalBackend, and the gradient norm of its supervised training.
+_BETAS = (0.9, 0.99)
+_MAX_GRAD_NORM = 1.0
+_STATE = "trainer_state.pt"
+
+
+class Learner:
+    """All parameters of a decoder in float32, and AdamW's memory of the policy updates so far.
+
+    Args:
+        base: Where the weights start.
+        seed: What the micro model's weights are drawn from.
+        device: Where they are trained.
+    """
+
+    def __init__(self, base: BaseModel, *, seed: int, device: torch.device) -> None:
+        self._base = base
+        self.decoder: Decoder = base.decoder(seed=seed).to(device)
+        self._optimizer = self.new_optimizer()
+        self._updates = 0
+
+    def reinforce(
+        self,
+        sequences: Sequence[TokenSequence],
+        advantages: Sequence[float],
+        weights: Sequence[float],
+        options: TrainOptions,
+        reference: Decoder | None = None,
+    ) -> Job[dict[str, float]]:
+        """One update by rewards, as a job in slices of one micro-batch.
+
+        The loss is the mean over all trained tokens of their loss times the weight of their sequence.
+
+        Args:
+            sequences: What was sampled.
+            advantages: One per sequence.
+            weights: One per sequence; the mean over trained tokens is 1.
+            options: How.
+            reference: The decoder that a KL penalty refers to.
+
+        Returns:
+            Metrics of this update.
+
+        Raises:
+            BackendError: The loss or the gradient is not finite; the weights stay as they were.
+        """
+        device = self.decoder.device
+        batches = list(micro_batches(sequences, device))
+        old = [_sampled_logprobs(sequences, batch) for batch in batches]
+        shaped = [batch.per_token(advantages) for batch in batches]
+        metrics: dict[str, float] = {}
+        if reference is not None and options.kl_penalty_coef > 0:
+            divergences = []
+            for batch, sampled in zip(batches, old, strict=True):
+                with torch.no_grad():
+                    divergences.append(sampled - batch.score(reference)[0])
+                yield
+            mean = torch.cat(divergences).mean()
+            shaped = [a + options.kl_penalty_coef * (mean - d) for a, d in zip(shaped, divergences, strict=True)]
+            metrics["loss/kl_policy_ref"] = float(mean)
+        count = sum(len(batch.rows) for batch in batches)
+        sums = dict.fromkeys(("loss", "entropy", "ratio", "clipped"), 0.0)
+        gap = 0.0
+        low, high = options.loss.clip_range
+        self._optimizer.zero_grad(set_to_none=True)
+        for batch, sampled, advantage in zip(batches, old, shaped, strict=True):
+            new, entropies = batch.score(self.decoder)
+            ratios = options.loss.ratios(new, sampled, batch.rows)
+            losses = options.loss(new, ratios, advantage) * batch.per_token(weights)
+            (losses.sum() / count).backward()
+            with torch.no_grad():
+                sums["loss"] += float(losses.sum())
+                sums["entropy"] += float(entropies.sum())
+                sums["ratio"] += float(ratios.sum())
+                sums["clipped"] += float(((ratios < low) | (ratios > high)).sum())
+                gap = max(gap, float((new - sampled).abs().max()))
+            yield
+        rate = options.learning_rate_at(self._updates)
+        norm = self._update(self._optimizer, sums["loss"] / count, rate, options.max_grad_norm, options.weight_decay)
+        self._updates += 1
+        return metrics | {
+            "loss/train": sums["loss"] / count,
+            "loss/grad_norm": norm,
+            "loss/entropy": sums["entropy"] / count,
+            "loss/learning_rate": rate,
+            "loss/importance_ratio_mean": sums["ratio"] / count,
+            "loss/clipped_token_fraction": sums["clipped"] / count,
+            "offpolicy/max_logprob_gap": gap,
+            "data/step_trainer_tokens": float(count),
+        }
+
+    def imitate(
+        self, sequences: Sequence[TokenSequence], learning_rate: float, optimizer: torch.optim.AdamW
+    ) -> Job[dict[str, float]]:
+        """One update by demonstrations, as a job in slices of one micro-batch: cross-entropy, mean over targets.
+
+        Args:
+            sequences: What was demonstrated.
+            learning_rate: Of this update.
+            optimizer: Of the whole supervised phase, from `new_optimizer`; the policy's own knows nothing of it.
+
+        Returns:
+            Metrics of this update.
+
+        Raises:
+            BackendError: The loss or the gradient is not finite; the weights stay as they were.
+        """
+        optimizer.zero_grad(set_to_none=True)
+        batches = list(micro_batches(sequences, self.decoder.device))
+        count = sum(len(batch.rows) for batch in batches)
+        total = 0.0
+        for batch in batches:
+            logprobs, _ = batch.score(self.decoder)
+            (-logprobs.sum() / count).backward()
+            total -= float(logprobs.detach().sum())
+            yield
+        norm = self._update(optimizer, total / count, learning_rate, _MAX_GRAD_NORM, weight_decay=0.0)
+        return {"loss/train": total / count, "loss/grad_norm": norm, "loss/learning_rate": learning_rate}
+
+    def save(self, directory: Path) -> None:
+        """Write weights, tokenizer and the optimiser's state."""
+        save_model(self.decoder, self._base.tokenizer, directory)
+        torch.save({"optimizer": self._optimizer.state_dict(), "updates": self._updates}, directory / _STATE)
+
+    def load(self, directory: Path) -> None:
+        """Go back to what `save` wrote: the next update is the one that would have followed."""
+        load_weights(self.decoder, directory)
+        state: dict[str, Any] = torch.load(directory / _STATE, map_location=self.decoder.device, weights_only=True)
+        self._optimizer = self.new_optimizer()
+        self._optimizer.load_state_dict(state["optimizer"])
+        self._updates = state["updates"]
+
+    def new_optimizer(self) -> torch.optim.AdamW:
+        """AdamW over all parameters, without a past."""
+        return torch.optim.AdamW(self.decoder.parameters(), betas=_BETAS, weight_decay=0.0, fused=True)
+
+    def _update(
+        self,
+        optimizer: torch.optim.AdamW,
+        loss: float,
+        learning_rate: float,
+        max_grad_norm: float | None,
+        weight_decay: float,
+    ) -> float:
+        norm = float(clip_grad_norm_(self.decoder.parameters(), math.inf if max_grad_norm is None else max_grad_norm))
+        if not (math.isfinite(loss) and math.isfinite(norm)):
+            optimizer.zero_grad(set_to_none=True)
+            raise BackendError(
+                f"the update has loss {loss!r} and gradient norm {norm!r}; the weights were left as they were",
+                "look for rewards of extreme size, or lower the learning rate",
+            )
+        for group in optimizer.param_groups:
+            group["lr"], group["weight_decay"] = learning_rate, weight_decay
+        optimizer.step()
+        return norm
+
+
+def _sampled_logprobs(sequences: Sequence[TokenSequence], batch: TokenBatch) -> torch.Tensor:
+    values = [logprob for member in batch.members for logprob in sequences[member].logprobs]
+    return torch.tensor(values, device=batch.rows.device)

@@ -1,0 +1,185 @@
+"""A registered model: what is served under its name, and what is trained."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from artkit.backends.torch.base_model import BaseModel, load_weights
+from artkit.backends.torch.checkpoints import CheckpointStore
+from artkit.backends.torch.decoder import Decoder
+from artkit.backends.torch.directory_lock import DirectoryLock
+from artkit.backends.torch.learner import Learner
+from artkit.errors import BackendError, CheckpointError, ConfigurationError
+
+if TYPE_CHECKING:
+    import torch
+
+__all__ = ["Policy"]
+
+# Older steps kept in memory: a rollout that began before a weight sync asks for them, an evaluation for one.
+_OLD_STEPS_IN_MEMORY = 2
+
+
+class Policy:
+    """A model's weights over time.
+
+    Opening it takes the newest whole checkpoint, or writes that of step 0. What is served is always a frozen copy.
+
+    Args:
+        name: The inference name.
+        base_model: As in `model.base_model`.
+        directory: The model's storage directory.
+        seed: What a micro model's weights are drawn from.
+        device: Where everything is computed.
+
+    Raises:
+        ConfigurationError: The base model cannot be used, or the directory holds another base model's checkpoints.
+        BackendError: Another backend has the directory open.
+    """
+
+    def __init__(self, *, name: str, base_model: str, directory: Path, seed: int, device: torch.device) -> None:
+        self.name, self.directory, self.seed = name, directory, seed
+        self.base = BaseModel.open(base_model)
+        self._device = device
+        self._num_unseeded = 0
+        self._is_training = False
+        self._reference: tuple[int | None, Decoder] | None = None
+        self._lock = threading.Lock()
+        self._old: OrderedDict[int, Decoder] = OrderedDict()
+        self._directory_lock = DirectoryLock(directory)
+        try:
+            self._open()
+        except BaseException:
+            self._directory_lock.release()
+            raise
+
+    def _open(self) -> None:
+        self.checkpoints = CheckpointStore(self.directory / "checkpoints")
+        steps = self.checkpoints.steps()
+        self.step = max(steps, default=0)
+        if steps:
+            found = self.checkpoints.facts(self.step).get("base_model")
+            if found != self.base.name:
+                raise ConfigurationError(
+                    f"base_model={self.base.name!r}, but {str(self.directory)!r} holds checkpoints of {found!r}",
+                    "use another run_name (or name), or the base model that the run began with",
+                )
+        self.learner = Learner(self.base, seed=self.seed, device=self._device)
+        if steps:
+            self.learner.load(self.checkpoints.path(self.step))
+        else:
+            self._write(0)
+        self._current = self.learner.decoder.snapshot()
+
+    def advance(self) -> int:
+        """Save the learner's weights as the next step, and serve them from now on.
+
+        Replies in the making keep the weights that they began with.
+
+        Returns:
+            The new step.
+        """
+        step = self.step + 1
+        self._write(step)
+        snapshot = self.learner.decoder.snapshot()
+        with self._lock:
+            self._remember(self.step, self._current)
+            self._current, self.step, self._num_unseeded = snapshot, step, 0
+        return step
+
+    @contextmanager
+    def training(self) -> Iterator[None]:
+        """Keep everybody else from training this model meanwhile.
+
+        Raises:
+            BackendError: Somebody does already.
+        """
+        if self._is_training:
+            raise BackendError(
+                f"{self.name!r} is being trained already", "await one call of train or train_sft before the next"
+            )
+        self._is_training = True
+        try:
+            yield
+        finally:
+            self._is_training = False
+
+    def reference(self, step: int | None) -> Decoder:
+        """The weights that a KL penalty refers to: those of a step, or the base model's.
+
+        Raises:
+            CheckpointError: There is no checkpoint of that step.
+        """
+        if self._reference is None or self._reference[0] != step:
+            decoder = self.base.decoder(seed=self.seed).to(self._device)
+            if step is not None:
+                if step not in self.checkpoints.steps():
+                    raise CheckpointError(
+                        f"kl_penalty_reference_step={step} has no checkpoint in {str(self.directory)!r}",
+                        f"there are checkpoints of the steps {sorted(self.checkpoints.steps())}",
+                    )
+                load_weights(decoder, self.checkpoints.path(step))
+            self._reference = (step, decoder.requires_grad_(False).eval())
+        return self._reference[1]
+
+    def restore(self) -> None:
+        """Throw away what the learner did since the current step."""
+        self.learner.load(self.checkpoints.path(self.step))
+
+    def decoder_at(self, step: int | None) -> Decoder | None:
+        """The weights of a step; None is the current one. Reads a checkpoint when they are not in memory.
+
+        Returns:
+            None when there is no such step any more.
+        """
+        with self._lock:
+            if step is None or step == self.step:
+                return self._current
+            if step not in self._old:
+                if step not in self.checkpoints.steps():
+                    return None
+                decoder = Decoder(self.base.config, used_vocab_size=self.base.tokenizer.size)
+                load_weights(decoder, self.checkpoints.path(step))
+                self._remember(step, decoder.to(self._device).requires_grad_(False).eval())
+            self._old.move_to_end(step)
+            return self._old[step]
+
+    @property
+    def num_parameters(self) -> int:
+        """How many parameters are trained."""
+        return sum(parameter.numel() for parameter in self.learner.decoder.parameters())
+
+    def is_in_memory(self, step: int | None) -> bool:
+        """Whether `decoder_at` answers at once."""
+        return step is None or step == self.step or step in self._old
+
+    def next_request_seed(self) -> str:
+        """A seed for a request that has none: the n-th one at a step draws the same numbers in every run."""
+        self._num_unseeded += 1
+        return f"{self.seed}/{self.step}/{self._num_unseeded}"
+
+    def forget(self, *, keep: frozenset[int]) -> None:
+        """Delete the checkpoints of all steps but those in `keep`, the current one and the KL penalty's reference."""
+        with self._lock:
+            if self._reference is not None and self._reference[0] is not None:
+                keep |= {self._reference[0]}
+            self.checkpoints.delete(keep=keep | {self.step})
+            for step in [step for step in self._old if step not in keep]:
+                del self._old[step]
+
+    def close(self) -> None:
+        """Let other backends open the directory. Idempotent."""
+        self._directory_lock.release()
+
+    def _remember(self, step: int, decoder: Decoder) -> None:
+        self._old[step] = decoder
+        while len(self._old) > _OLD_STEPS_IN_MEMORY:
+            self._old.popitem(last=False)
+
+    def _write(self, step: int) -> None:
+        self.checkpoints.write(step, {"base_model": self.base.name}, self.learner.save)

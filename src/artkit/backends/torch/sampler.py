@@ -1,0 +1,68 @@
+"""Drawing the next tokens of a batch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+__all__ = ["SamplingSettings", "sample"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingSettings:
+    """How one request is sampled.
+
+    Attributes:
+        temperature: 0 takes the likeliest token.
+        top_p: The smallest set of likeliest tokens with at least this probability is drawn from.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+def sample(
+    logits: Tensor, settings: Sequence[SamplingSettings], randoms: Sequence[random.Random]
+) -> tuple[list[int], list[float]]:
+    """Draw one token per row, by inverting the cumulative distribution.
+
+    Each row draws one number from its own generator, so what a request samples does not depend on its batch mates.
+
+    Args:
+        logits: `[n, vocab]`.
+        settings: `n` settings.
+        randoms: `n` generators, one per request.
+
+    Returns:
+        `n` ids, and the log probability of each under the model itself: at temperature 1, before top-p, which is what
+        an importance ratio needs.
+    """
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    # Float64: the last of many thousand small probabilities must not be rounded away.
+    if all(row.temperature == 1.0 for row in settings):
+        weights = logprobs.double().exp()
+    else:
+        temperatures = torch.tensor([row.temperature or 1.0 for row in settings], device=logits.device)
+        weights = torch.softmax(logits.double() / temperatures[:, None], dim=-1)
+    if any(row.top_p < 1.0 for row in settings):
+        weights = _nucleus(weights, torch.tensor([row.top_p for row in settings], device=logits.device))
+    cumulative = weights.cumsum(dim=-1)
+    draws = torch.tensor([generator.random() for generator in randoms], dtype=torch.float64, device=logits.device)
+    # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
+    ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).clamp(max=logits.shape[1] - 1)
+    if any(row.temperature == 0.0 for row in settings):
+        greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
+        ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
+    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].tolist()
+
+
+def _nucleus(weights: Tensor, top_p: Tensor) -> Tensor:
+    # Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", section 3.1.
+    ordered, order = weights.sort(dim=-1, descending=True, stable=True)
+    before = ordered.cumsum(dim=-1) - ordered
+    kept = torch.where(before < top_p[:, None], ordered, 0.0)
+    return torch.zeros_like(weights).scatter(1, order, kept)

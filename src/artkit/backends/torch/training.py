@@ -1,0 +1,164 @@
+"""The two ways to train a policy, from ART's objects to its next step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING
+
+from artkit.backends.torch.advantages import group_advantages
+from artkit.backends.torch.demonstrations import demonstrated_sequences
+from artkit.backends.torch.sequences import TokenSequence, sampled_sequences
+from artkit.errors import BackendError, ConfigurationError
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.backends.torch.policy import Policy
+    from artkit.backends.torch.train_options import TrainOptions
+    from artkit.backends.torch.worker import Job, Worker
+
+__all__ = ["batch_learning_rates", "imitate", "reinforce"]
+
+
+def reinforce(
+    policy: Policy, groups: Sequence[art.TrajectoryGroup], options: TrainOptions
+) -> Job[tuple[int, dict[str, float]]]:
+    """One policy update on finished groups, saved and served as the next step.
+
+    Every trajectory counts the same, however long it is: a token's weight is one over the number of its trajectory's
+    sampled tokens, scaled so that the mean is 1, as in ART's LocalBackend.
+
+    Returns:
+        The new step, and metrics.
+
+    Raises:
+        BackendError: There is nothing to train on, the update is not finite, or the checkpoint cannot be written; the
+            weights stay as they were.
+    """
+    started = time.monotonic()
+    sequences: list[TokenSequence] = []
+    advantages: list[float] = []
+    weights: list[float] = []
+    trainable = 0
+    for group in groups:
+        before = len(sequences)
+        for trajectory, advantage in zip(group.trajectories, _advantages(group, options), strict=True):
+            if advantage == 0.0:
+                continue
+            parts = [s for s in sampled_sequences(trajectory, vocab_size=policy.base.tokenizer.size) if s.targets]
+            tokens = sum(len(part.targets) for part in parts)
+            sequences += parts
+            advantages += [advantage] * len(parts)
+            weights += [1.0 / tokens] * len(parts)
+        trainable += len(sequences) > before
+    if not sequences:
+        raise BackendError(
+            f"none of the {len(groups)} groups has anything to train on",
+            "each needs two or more members with different rewards, whose choices have logprobs",
+        )
+    tokens = [len(sequence.targets) for sequence in sequences]
+    mean = sum(weight * count for weight, count in zip(weights, tokens, strict=True)) / sum(tokens)
+    weights = [weight / mean for weight in weights]
+    reference = policy.reference(options.kl_penalty_reference_step) if options.kl_penalty_coef else None
+    metrics = yield from policy.learner.reinforce(sequences, advantages, weights, options, reference)
+    step = _advance(policy)
+    return step, metrics | {
+        "data/step_num_groups_submitted": float(len(groups)),
+        "data/step_num_groups_trainable": float(trainable),
+        "data/step_num_gradient_steps": 1.0,
+        "time/step_trainer_s": time.monotonic() - started,
+    }
+
+
+def _advantages(group: art.TrajectoryGroup, options: TrainOptions) -> list[float]:
+    rewards = [trajectory.reward for trajectory in group.trajectories]
+    for index, reward in enumerate(rewards):
+        if not math.isfinite(reward):
+            raise BackendError(
+                f"trajectory {index} of a group (metadata {group.metadata!r}) has the reward {reward!r}",
+                "one such reward spoils its whole group: leave that trajectory out, or give it a finite reward",
+            )
+    return group_advantages(rewards, scale=options.scale_rewards)
+
+
+async def imitate(
+    policy: Policy,
+    worker: Worker,
+    trajectories: Sequence[art.Trajectory],
+    learning_rates: Sequence[float],
+    batch_size: int,
+    *,
+    last_turn_only: bool,
+) -> AsyncIterator[dict[str, float]]:
+    """Supervised updates on demonstrations, one per batch; behind the last one the next step is saved and served.
+
+    Yields:
+        The metrics of each batch, before the next one is begun.
+
+    Raises:
+        BackendError: A demonstration cannot be used, an update is not finite, or the checkpoint cannot be written; the
+            weights are again those of the current step.
+    """
+    window, tokenizer = policy.base.config.max_position_embeddings, policy.base.tokenizer
+    optimizer = policy.learner.new_optimizer()
+    is_saved = False
+    try:
+        for index, learning_rate in enumerate(learning_rates):
+            members = trajectories[index * batch_size : (index + 1) * batch_size]
+            sequences = [
+                sequence
+                for member in members
+                for sequence in demonstrated_sequences(member, tokenizer, last_turn_only=last_turn_only)
+            ]
+            fitting = [s for s in sequences if s.targets and len(s.token_ids) <= window]
+            if not fitting:
+                raise BackendError(
+                    f"batch {index} of the demonstrations has nothing to learn from",
+                    f"each needs an assistant turn and at most {window} tokens",
+                )
+            metrics = await worker.run(policy.learner.imitate(fitting, learning_rate, optimizer))
+            yield metrics | {
+                "data/step_num_trajectories": float(len(trajectories)),
+                "data/step_trainer_tokens": float(sum(len(sequence.targets) for sequence in fitting)),
+                "data/step_num_dropped_trajectories": float(len(sequences) - len(fitting)),
+                "data/step_num_gradient_steps": float(len(learning_rates)),
+            }
+        await worker.run(_advance_job(policy))
+        is_saved = True
+    finally:
+        if not is_saved:
+            policy.restore()
+
+
+def _advance_job(policy: Policy) -> Job[int]:
+    yield from ()
+    return _advance(policy)
+
+
+def _advance(policy: Policy) -> int:
+    try:
+        return policy.advance()
+    except OSError as error:
+        policy.restore()
+        raise BackendError(
+            f"the checkpoint of step {policy.step + 1} cannot be written: {error}",
+            f"make room in {str(policy.directory)!r} and train again; the step before is untouched",
+        ) from error
+
+
+def batch_learning_rates(learning_rate: float | Sequence[float], num_batches: int) -> list[float]:
+    """The learning rate of each batch.
+
+    Raises:
+        ConfigurationError: There are fewer rates than batches, or one is negative or not finite.
+    """
+    rates = [learning_rate] * num_batches if isinstance(learning_rate, int | float) else list(learning_rate)
+    if len(rates) < num_batches:
+        raise ConfigurationError(
+            f"{len(rates)} learning rates for {num_batches} batches", "give one for each batch, or a single one for all"
+        )
+    if not all(math.isfinite(rate) and rate >= 0 for rate in rates):
+        raise ConfigurationError("a learning rate is negative or not finite", "give finite numbers of at least 0")
+    return rates[:num_batches]

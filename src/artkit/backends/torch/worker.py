@@ -1,0 +1,200 @@
+"""The one thread that computes: it samples for whoever waits, and trains in between."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import torch
+
+from artkit.backends.torch.batch import Batch, Generation
+from artkit.errors import BackendError
+
+if TYPE_CHECKING:
+    from artkit.backends.torch.decoder import Decoder
+
+__all__ = ["Job", "Worker"]
+
+ResultT = TypeVar("ResultT")
+
+Job = Generator[None, None, ResultT]
+"""Work in slices: each `yield` lets the worker sample a token for everyone before it goes on."""
+
+_CLOSED = BackendError("the backend was closed", "make a new TorchBackend and register the model again")
+
+
+@dataclass(slots=True, eq=False)
+class _Pending:
+    """Somebody who waits on an event loop for a value."""
+
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+    result: Any = None
+    error: BaseException | None = None
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.error is not None:
+            self.future.set_exception(self.error)
+        else:
+            self.future.set_result(self.result)
+
+
+class Worker:
+    """A thread that owns the arithmetic.
+
+    Sampling and training share it on purpose: a small model's matrices are too small to split over threads, and two
+    threads of a pool that spins wait for each other. Each set of weights has its own batch, so a reply is never of two
+    minds; training happens on other weights, so a batch in flight does not notice it.
+
+    It may be called from any event loop, and from several.
+    """
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition()
+        self._incoming: deque[tuple[Decoder, Generation, _Pending]] = deque()
+        self._jobs: deque[tuple[Job[Any], _Pending]] = deque()
+        self._batches: dict[int, tuple[Decoder, Batch]] = {}
+        self._pending: dict[Generation, _Pending] = {}
+        self._num_threads = 1
+        self._is_stopping = False
+        # A daemon, because a thread that nobody joined must not keep the interpreter from ending; `stop` joins it.
+        self._thread = threading.Thread(target=self._run, name="artkit-torch-worker", daemon=True)
+        self._thread.start()
+
+    async def generate(self, decoder: Decoder, generation: Generation) -> Generation:
+        """Sample a reply with `decoder`, batched with everybody else's.
+
+        Cancelling the caller takes the request out of the batch.
+
+        Raises:
+            BackendError: The worker was stopped.
+        """
+        pending = self._make_pending()
+        self._submit(lambda: self._incoming.append((decoder, generation, pending)))
+        try:
+            await pending.future
+        finally:
+            generation.is_abandoned = True
+        return generation
+
+    async def run(self, job: Job[ResultT]) -> ResultT:
+        """Drive `job` to its end, behind the jobs that came before.
+
+        Cancelling the caller closes the job at the end of its current slice.
+
+        Raises:
+            BackendError: The worker was stopped.
+        """
+        pending = self._make_pending()
+        self._submit(lambda: self._jobs.append((job, pending)))
+        result: ResultT = await pending.future
+        return result
+
+    def use_threads(self, count: int) -> None:
+        """Let PyTorch use at least `count` threads."""
+        self._num_threads = max(self._num_threads, count)
+
+    def stop(self) -> None:
+        """End the thread and wait for it; whoever still waits gets a `BackendError`. Idempotent."""
+        with self._condition:
+            self._is_stopping = True
+            self._condition.notify()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _make_pending(self) -> _Pending:
+        loop = asyncio.get_running_loop()
+        return _Pending(loop, loop.create_future())
+
+    def _submit(self, put: Callable[[], None]) -> None:
+        with self._condition:
+            if self._is_stopping:
+                raise _CLOSED
+            put()
+            self._condition.notify()
+
+    def _run(self) -> None:
+        while self._wait_for_work():
+            torch.set_num_threads(self._num_threads)
+            settled = self._sample()
+            if self._jobs:
+                settled += self._train()
+            _deliver(settled)
+        for job, _ in self._jobs:
+            job.close()
+        everyone = [pending for _, _, pending in self._incoming]
+        everyone += [pending for _, pending in self._jobs] + list(self._pending.values())
+        for pending in everyone:
+            pending.error = _CLOSED
+        _deliver(everyone)
+
+    def _wait_for_work(self) -> bool:
+        with self._condition:
+            while not (self._is_stopping or self._incoming or self._jobs or self._batches):
+                self._condition.wait()
+            if self._is_stopping:
+                return False
+            while self._incoming:
+                decoder, generation, pending = self._incoming.popleft()
+                _, batch = self._batches.setdefault(id(decoder), (decoder, Batch(decoder)))
+                batch.add(generation)
+                self._pending[generation] = pending
+            return True
+
+    def _sample(self) -> list[_Pending]:
+        settled: list[_Pending] = []
+        for key, (_, batch) in list(self._batches.items()):
+            try:
+                finished = batch.step()
+            except Exception as error:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
+                failed = batch.generations()
+                for generation in failed:
+                    self._pending[generation].error = error
+                settled += [self._pending.pop(generation) for generation in failed]
+                del self._batches[key]
+                continue
+            settled += [self._pending.pop(generation) for generation in finished]
+            if not batch:
+                del self._batches[key]
+        return settled
+
+    def _train(self) -> list[_Pending]:
+        job, pending = self._jobs[0]
+        if pending.future.cancelled():
+            job.close()
+            self._jobs.popleft()
+            return []
+        try:
+            next(job)
+        except StopIteration as done:
+            pending.result = done.value
+        except BaseException as error:  # noqa: BLE001 (it is raised again where it is awaited)
+            pending.error = error
+        else:
+            return []
+        self._jobs.popleft()
+        return [pending]
+
+
+def _deliver(settled: list[_Pending]) -> None:
+    """Wake those who wait, with one call per event loop: each such call is a system call."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Pending]] = defaultdict(list)
+    for pending in settled:
+        by_loop[pending.loop].append(pending)
+    for loop, waiting in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_settle, waiting)
+        except RuntimeError:
+            # The loop was closed: nobody is left to hear it.
+            continue
+
+
+def _settle(waiting: list[_Pending]) -> None:
+    for pending in waiting:
+        pending.settle()

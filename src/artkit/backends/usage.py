@@ -1,0 +1,68 @@
+"""Code that uses a trained model after its run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from textwrap import dedent
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import art
+
+__all__ = ["usage_example"]
+
+
+def usage_example(
+    model: art.TrainableModel[Any, Any], backend: Any, messages: Sequence[Mapping[str, Any]] = ()
+) -> str:
+    """Return a complete script that opens `backend` again and asks the trained model something.
+
+    Args:
+        model: The trained model.
+        backend: The backend it was trained on. One whose `repr` is the call that made it is opened with the same
+            arguments, others without any.
+        messages: What to ask.
+    """
+    module, name = _import_of(type(backend))
+    made = repr(backend)
+    names = {"name": model.name, "project": model.project, "base_model": model.base_model}
+    if run_name := getattr(model, "run_name", None):
+        names["run_name"] = run_name
+    names["base_path"] = model.base_path
+    arguments = ", ".join(f"{key}={value!r}" for key, value in names.items())
+    question = json.dumps(list(messages) or [{"role": "user", "content": "Hello"}], ensure_ascii=False)
+    return dedent(f"""\
+        import asyncio
+
+        from artkit import make_trainable_model
+        from {module} import {name}
+
+
+        async def main() -> None:
+            model = make_trainable_model({arguments})
+            backend = {made if made.startswith(f"{name}(") else f"{name}()"}
+            try:
+                await model.register(backend)
+                completion = await model.openai_client().chat.completions.create(
+                    model=model.get_inference_name(), messages={question}
+                )
+                print(completion.choices[0].message.content)
+                await model.openai_client().close()
+            finally:
+                await backend.close()
+
+
+        asyncio.run(main())
+        """)
+
+
+def _import_of(kind: type) -> tuple[str, str]:
+    """Return the shortest module that offers the class, as its documentation would import it."""
+    parts = kind.__module__.split(".")
+    for length in range(1, len(parts)):
+        module = ".".join(parts[:length])
+        if getattr(sys.modules.get(module), kind.__name__, None) is kind:
+            return module, kind.__name__
+    return kind.__module__, kind.__name__

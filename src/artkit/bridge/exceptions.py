@@ -1,0 +1,53 @@
+"""ART's own exceptions: the record in a group, and the loss of the inference server."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from art.trajectories import PydanticException
+
+__all__ = ["FailureLike", "group_exception", "is_serving_unavailable"]
+
+
+class FailureLike(Protocol):
+    """An exception as text, such as `FailureRecord`."""
+
+    @property
+    def type(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def traceback(self) -> str: ...
+
+
+def group_exception(record: FailureLike) -> PydanticException:
+    """Return `record` in the form that `TrajectoryGroup.exceptions` holds."""
+    from art.trajectories import PydanticException
+
+    return PydanticException(type=record.type, message=record.message, traceback=record.traceback)
+
+
+def is_serving_unavailable(error: BaseException) -> bool:
+    """Whether ART says, here or anywhere in the causes of `error`, that its inference server is gone for good."""
+    # An ART that has no such error, or is not loaded, cannot have raised it.
+    kind = getattr(sys.modules.get("art.errors"), "LocalServingUnavailableError", None)
+    return isinstance(kind, type) and any(isinstance(link, kind) for link in _chain(error))
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    waiting = [error]
+    while waiting:
+        link = waiting.pop()
+        if id(link) in seen:
+            continue
+        seen.add(id(link))
+        yield link
+        if isinstance(link, BaseExceptionGroup):
+            waiting.extend(link.exceptions)
+        before = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+        if before is not None:
+            waiting.append(before)

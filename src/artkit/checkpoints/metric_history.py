@@ -1,0 +1,155 @@
+"""The metric history: a tolerant reader of ART's `history.jsonl`."""
+
+from __future__ import annotations
+
+import json
+import math
+from array import array
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic_core import from_json
+
+__all__ = ["MetricHistory"]
+
+_NOT_METRICS = frozenset({"step", "training_step", "recorded_at"})
+_MAX_STEP = 2**63 - 1
+
+
+class MetricHistory:
+    """What was logged at which step. Only finite numbers count: NaN and infinity are no evidence.
+
+    Where a step has several rows with a metric, the last one in the file holds: a run that went back to an earlier
+    checkpoint logs the same steps again, and the last row tells of the weights that are there now.
+
+    >>> history = MetricHistory.from_values({"val/reward": {1: 0.5, 2: 0.75}})
+    >>> history.values("val/reward")
+    {1: 0.5, 2: 0.75}
+    >>> history.values("val/rewards"), history.metrics()
+    ({}, frozenset({'val/reward'}))
+
+    Attributes:
+        skipped_lines: Lines that held no row, such as the half line of a killed process.
+    """
+
+    def __init__(self) -> None:
+        self._columns: dict[str, _Column] = {}
+        self._names: set[str] = set()
+        self.skipped_lines = 0
+
+    @classmethod
+    def read(cls, path: str | Path, *, metrics: Collection[str] | None = None) -> Self:
+        """Read a `history.jsonl`, row by row. A missing file is an empty history.
+
+        Lines that are no row are skipped and counted. Where a killed process left half a line and the next one wrote
+        behind it, the row behind it is read.
+
+        Args:
+            path: The file, as ART's `model.log` writes it.
+            metrics: Keep the values of these only, 16 bytes each; None keeps all. The names of all are kept.
+
+        Raises:
+            OSError: If the file is there and can't be read.
+        """
+        history = cls()
+        try:
+            file = Path(path).open("rb")  # noqa: SIM115  # only a missing file is empty, not one that fails later
+        except FileNotFoundError:
+            return history
+        with file:
+            for line in file:
+                row = _parse(line)
+                if row is not None:
+                    history._add(row, metrics)
+                elif line.strip():
+                    history.skipped_lines += 1
+        return history
+
+    @classmethod
+    def from_values(cls, values: Mapping[str, Mapping[int, float]]) -> Self:
+        """Make a history of `{metric: {step: value}}`."""
+        history = cls()
+        for metric, by_step in values.items():
+            for step, value in by_step.items():
+                history._add({"step": step, metric: value}, None)
+        return history
+
+    def metrics(self) -> frozenset[str]:
+        """Return the names of all metrics that were logged with a finite value at least once."""
+        return frozenset(self._names)
+
+    def values(self, metric: str) -> dict[int, float]:
+        """Return the value of `metric` at each step that has one, steps ascending."""
+        column = self._columns.get(metric)
+        return {} if column is None else column.values()
+
+    def row_at(self, step: int) -> dict[str, float]:
+        """Return the value of every metric that has one at `step`."""
+        by_metric = {metric: column.values() for metric, column in sorted(self._columns.items())}
+        return {metric: values[step] for metric, values in by_metric.items() if step in values}
+
+    def __repr__(self) -> str:
+        return f"MetricHistory({len(self._names)} metrics)"
+
+    def _add(self, row: Mapping[str, Any], metrics: Collection[str] | None) -> None:
+        step = row.get("step", row.get("training_step"))
+        if isinstance(step, float) and step.is_integer():
+            step = int(step)
+        if type(step) is not int or not 0 <= step <= _MAX_STEP:
+            self.skipped_lines += 1
+            return
+        for name, value in row.items():
+            if name in _NOT_METRICS or (metrics is not None and name not in metrics and name in self._names):
+                continue
+            if not isinstance(value, int | float) or not _is_finite(value):
+                continue
+            self._names.add(name)
+            if metrics is None or name in metrics:
+                column = self._columns.get(name)
+                if column is None:
+                    column = self._columns[name] = _Column()
+                column.steps.append(step)
+                column.numbers.append(value)
+
+
+class _Column:
+    """The values of one metric in the order of the file, without an object for each."""
+
+    __slots__ = ("numbers", "steps")
+
+    def __init__(self) -> None:
+        self.steps = array("q")
+        self.numbers = array("d")
+
+    def values(self) -> dict[int, float]:
+        # dict() lets the last row of a step win.
+        return dict(sorted(dict(zip(self.steps, self.numbers, strict=True)).items()))
+
+
+def _is_finite(value: float) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # a whole number that no float can hold
+        return False
+
+
+def _parse(line: bytes) -> dict[str, Any] | None:
+    """Return the row of `line`, or None if it holds none."""
+    row = _parse_json(line)
+    if row is None and (behind := line.rfind(b'{"')) > 0:
+        # Half a row, and the next row written behind it. Rows are flat, so the last brace opens a row.
+        row = _parse_json(line[behind:])
+    return row if isinstance(row, dict) else None
+
+
+def _parse_json(text: bytes) -> Any:
+    try:
+        return from_json(text)
+    except ValueError:
+        pass
+    try:
+        # Takes what `json.dumps` writes and from_json does not, such as half a surrogate pair.
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,1 @@
+"""The demo: an agent that learns to work an order desk."""

@@ -1,0 +1,184 @@
+"""The turn loop: one environment, one scenario, and whoever acts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from artkit.environments.action import Action
+from artkit.environments.messages import as_messages, as_sent
+from artkit.environments.step_result import StepResult
+from artkit.episodes import StopReason
+from artkit.errors import EnvironmentContractError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from openai.types.chat.chat_completion import Choice
+
+    from artkit.environments.environment import Environment
+    from artkit.episodes import Episode
+
+__all__ = ["Actor", "Play", "play"]
+
+# Names that the episode's own metrics or ART's log use; an environment's metric of that name would be mixed up with it.
+RESERVED_METRICS = frozenset({
+    "completion_tokens", "duration_s", "error", "exception_rate", "prompt_tokens", "retries", "reward",
+    "reward_std_dev", "truncated", "turns",
+})  # fmt: skip
+
+
+class Actor(Protocol):
+    """Whoever decides the next reply: a model, or a recording played again."""
+
+    async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
+        """Return the reply to `messages`.
+
+        Called once per turn, never concurrently for one episode. `messages` must not be changed or kept: the loop adds
+        to it. Whatever it raises ends the play and reaches its caller.
+        """
+
+
+class Play:
+    """One play of a scenario, written into `episode` as it happens, so that whatever is raised, the turns stay.
+
+    Args:
+        environment: A fresh environment. It is not closed here: whoever made it closes it (`closing`).
+        actor: Who replies.
+        episode: Where turns, metrics and the end are written.
+        max_turns: A limit beside the environment's own; the smaller holds. None means no further limit.
+        step_timeout_s: How long one `step` of the environment may take. None means no limit.
+
+    Attributes:
+        waiting_for: Whom the play is waiting for, or was when it was cut short.
+    """
+
+    def __init__(
+        self,
+        environment: Environment[Any],
+        actor: Actor,
+        episode: Episode,
+        *,
+        max_turns: int | None = None,
+        step_timeout_s: float | None = None,
+    ) -> None:
+        own = environment.max_turns
+        self.waiting_for: Literal["model", "environment"] = "environment"
+        self._environment = environment
+        self._actor = actor
+        self._episode = episode
+        self._max_turns = own if max_turns is None else min(own, max_turns)
+        self._step_timeout_s = step_timeout_s
+        self._messages: list[dict[str, Any]] = []
+
+    async def run(self) -> None:
+        """Play until the environment is done or a limit ends the episode.
+
+        Raises:
+            EnvironmentContractError: The environment broke a promise.
+            TimeoutError: One `step` took longer than `step_timeout_s`.
+            Exception: Whatever the environment or the actor raised.
+        """
+        episode = self._episode
+        episode.metrics["turns"] = 0
+        self._extend(as_messages(await self._environment.reset(episode.scenario), "reset()"))
+        if not self._messages:
+            raise EnvironmentContractError(
+                "reset() gave no message, so the model would never see the task", "return the task as a message"
+            )
+        tools = [dict(tool) for tool in self._environment.tools()] or None
+        episode.tools = tools  # type: ignore[assignment]  # ART's typed dicts are plain dicts here
+        for turn in range(self._max_turns):
+            self.waiting_for = "model"
+            choice = await self._actor.act(self._messages, tools, turn)
+            self.waiting_for = "environment"
+            episode.messages_and_choices.append(choice)
+            self._messages.append(as_sent(choice.message))
+            episode.metrics["turns"] = turn + 1
+            if choice.finish_reason == "length":
+                # A reply that was cut off is not run: half a command is not what the model meant.
+                episode.stop_reason = StopReason.TRUNCATED
+                return
+            if await self._step(Action(choice.message, choice.finish_reason)):
+                episode.stop_reason = StopReason.DONE
+                return
+        episode.stop_reason = StopReason.MAX_TURNS
+
+    async def _step(self, action: Action) -> bool:
+        async with asyncio.timeout(self._step_timeout_s):
+            result = await self._environment.step(action)
+        if not isinstance(result, StepResult):
+            raise EnvironmentContractError(f"step() returned {result!r}", "return a StepResult")
+        if not isinstance(result.reward, (int, float)) or not math.isfinite(result.reward):
+            raise EnvironmentContractError(f"step() gave reward={result.reward!r}", "give a finite number")
+        self._extend(as_messages(result.messages, "step()"))
+        self._episode.environment_reward += float(result.reward)
+        self._add_metrics(result.metrics)
+        if result.outcome is not None:
+            self._episode.outcome = result.outcome
+        return result.done
+
+    def _extend(self, messages: list[dict[str, Any]]) -> None:
+        self._messages.extend(messages)
+        self._episode.messages_and_choices.extend(messages)  # type: ignore[arg-type]  # as above
+
+    def _add_metrics(self, metrics: Mapping[str, float | int | bool]) -> None:
+        own = self._episode.metrics
+        for name, value in metrics.items():
+            if name in RESERVED_METRICS:
+                raise EnvironmentContractError(
+                    f"step() gave a metric called {name!r}, which artkit or ART logs itself", "give it another name"
+                )
+            if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
+                raise EnvironmentContractError(
+                    f"step() gave metric {name}={value!r}", "give finite numbers and bools; leave out what is unknown"
+                )
+            own[name] = value if isinstance(value, bool) else own.get(name, 0) + value
+
+
+async def play(
+    environment: Environment[Any],
+    actor: Actor,
+    episode: Episode,
+    *,
+    max_turns: int | None = None,
+    step_timeout_s: float | None = None,
+) -> Episode:
+    """Play `episode.scenario` in `environment` with `actor` and return the episode, `reward` set to the step rewards.
+
+    Takes the arguments of `Play` and raises what `Play.run` raises; the turns played until then are in `episode`.
+    """
+    async with closing(environment, episode):
+        await Play(environment, actor, episode, max_turns=max_turns, step_timeout_s=step_timeout_s).run()
+    episode.reward = episode.environment_reward
+    return episode
+
+
+@contextlib.asynccontextmanager
+async def closing(environment: Environment[Any], episode: Episode) -> AsyncIterator[None]:
+    """Close `environment` exactly once on the way out, to the end, even while the caller is being cancelled.
+
+    An error of `close` is written to the episode's log: it must not cost the turns that were played.
+    """
+    try:
+        yield
+    finally:
+        await _to_the_end(asyncio.ensure_future(environment.close()), episode)
+
+
+async def _to_the_end(closing_task: asyncio.Future[None], episode: Episode) -> None:
+    caller = asyncio.current_task()
+    cancellations = caller.cancelling() if caller else 0
+    while not closing_task.done():
+        # Waiting never raises what `close` raised, only the caller's own cancellation, which is kept for later.
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({closing_task})
+    if closing_task.cancelled():
+        episode.log("close() was cancelled from within")
+    elif error := closing_task.exception():
+        episode.log(f"close() failed: {type(error).__qualname__}: {error}")
+    if caller and caller.cancelling() > cancellations:
+        raise asyncio.CancelledError

@@ -1,0 +1,152 @@
+"""The reward adapter: scores a finished group, in place, without losing anything of it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+from artkit.bridge import group_exception
+from artkit.episodes import Episode, FailureKind, FailureRecord
+from artkit.errors import ArtkitError, ConfigurationError, RewardError
+from artkit.rewards.reading import Scored, Unscored, read_answer
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.rewards.score import Score
+
+__all__ = ["Answer", "OnError", "RewardAdapter", "check_on_error"]
+
+OnError: TypeAlias = Literal["raise", "drop_member", "drop_group"]
+
+Answer: TypeAlias = "Score | float | Exception | None"
+"""What is said of one member: its score, the exception that scoring it ended in, or None: it could not be scored."""
+
+
+class RewardAdapter(ABC):
+    """Scores groups; an instance is usable as ART's `after_each` and as `reward=` of `gather_groups`.
+
+    A subclass implements `score`. Calling the adapter then writes what `score` returned: `trajectory.reward`, metrics,
+    and the explanation into the logs. The group that comes back is the one that was given, with its exceptions,
+    metadata, metrics and logs. A member without a score is never rewarded with 0.0: it leaves `group.trajectories`,
+    its cause joins `group.exceptions`, and if it is an `Episode`, its `failure` says so.
+
+    Several groups are scored at the same time: `score` must not keep state between awaits that belongs to one group.
+
+    Attributes:
+        relative: Whether a score means something only beside its siblings' scores.
+        on_error: What an exception while scoring, or a score that is no finite number, leads to: it is raised with
+            nothing changed, its member is left unscored, or its whole group is. A wrong count of scores always raises,
+            and so does an error that more scoring can't cure, such as a `ConfigurationError`.
+    """
+
+    relative: bool = False
+    on_error: OnError = "drop_member"
+
+    @abstractmethod
+    async def score(self, group: art.TrajectoryGroup) -> Sequence[Answer]:
+        """Return one answer for each of `group.trajectories`, in their order, and change nothing.
+
+        An exception raised here counts for all members. Where only one member is concerned, return it in that
+        member's place.
+        """
+
+    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+        """Score `group` in place and return it. An empty group is returned untouched.
+
+        Raises:
+            ConfigurationError: `on_error` is unknown.
+            RewardError: There were more or fewer answers than members; or one was bad and `on_error` is "raise".
+        """
+        check_on_error(self.on_error)
+        members = list(group.trajectories)
+        if not members:
+            return group
+        try:
+            answers: Sequence[Answer] = await self.score(group)
+        except Exception as error:  # noqa: BLE001  # sorted by _raises below, with those of single members
+            answers = [error] * len(members)
+        results = self._read(answers, group, members)
+        if self.on_error == "drop_group":
+            results = _without_group(results)
+        _write(group, members, results, type(self).__name__)
+        return group
+
+    def _read(
+        self, answers: Sequence[Answer], group: art.TrajectoryGroup, members: Sequence[art.Trajectory]
+    ) -> list[Scored | Unscored]:
+        """Check all answers before anything is written."""
+        name = type(self).__name__
+        scenario = _scenario_id(group, members)
+        if not _is_sequence(answers):
+            msg = f"{name}: scenario {scenario}: score() returned {answers!r}, no sequence"
+            raise RewardError(msg, "return one answer for each of group.trajectories, in their order")
+        if len(answers) != len(members):
+            msg = f"{name}: scenario {scenario}: score() returned {len(answers)} answers for {len(members)} members"
+            raise RewardError(msg, "return one answer for each of group.trajectories, None for what can't be scored")
+        results = [
+            read_answer(answer, f"{name}: scenario {scenario}, member {number}")
+            for number, answer in enumerate(answers)
+        ]
+        for result in results:
+            if isinstance(result, Unscored) and result.is_error and self._raises(result.cause):
+                raise result.cause
+        return results
+
+    def _raises(self, error: Exception) -> bool:
+        is_incurable = isinstance(error, ArtkitError) and not isinstance(error, RewardError)
+        return is_incurable or self.on_error == "raise"
+
+
+def check_on_error(value: str) -> None:
+    """Refuse an unknown `on_error`.
+
+    Raises:
+        ConfigurationError: If it is unknown.
+    """
+    if value not in get_args(OnError):
+        msg = f"on_error={value!r} is unknown"
+        raise ConfigurationError(msg, f"use one of {', '.join(map(repr, get_args(OnError)))}")
+
+
+def _is_sequence(answers: object) -> bool:
+    return isinstance(answers, Collection) and not isinstance(answers, str | bytes | Mapping | AbstractSet)
+
+
+def _scenario_id(group: art.TrajectoryGroup, members: Sequence[art.Trajectory]) -> str:
+    for metadata in (group.metadata, *(member.metadata for member in members)):
+        if "scenario_id" in metadata:
+            return repr(metadata["scenario_id"])
+    return "unknown"
+
+
+def _without_group(results: list[Scored | Unscored]) -> list[Scored | Unscored]:
+    """Leave all members unscored if scoring one of them went wrong."""
+    failed = [n for n, result in enumerate(results) if isinstance(result, Unscored) and result.is_error]
+    if not failed:
+        return results
+    problem = f"left with its group, for member {failed[0]} could not be scored"
+    sibling = Unscored(cause=RewardError(problem, 'on_error="drop_member" keeps the siblings'), is_error=False)
+    return [result if isinstance(result, Unscored) else sibling for result in results]
+
+
+def _write(
+    group: art.TrajectoryGroup, members: Sequence[art.Trajectory], results: Sequence[Scored | Unscored], name: str
+) -> None:
+    kept = []
+    for member, result in zip(members, results, strict=True):
+        if isinstance(result, Scored):
+            member.reward = result.reward
+            member.metrics.update(result.metrics)
+            if result.explanation is not None:
+                member.logs.append(f"{name}: {result.explanation}")
+            kept.append(member)
+        else:
+            record = FailureRecord.from_exception(result.cause, FailureKind.REWARD)
+            if isinstance(member, Episode):
+                member.failure = record
+            member.metadata["failure_kind"] = str(FailureKind.REWARD)
+            group.exceptions.append(group_exception(record))
+    group.trajectories = kept

@@ -1,0 +1,81 @@
+"""The group filter: which groups are worth training on."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import art
+
+__all__ = ["AnyFilter", "FilterResult", "GroupFilter"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterResult:
+    """What a filter kept and what it dropped, in the order of the input; together they are the input.
+
+    Attributes:
+        kept: The groups to train on.
+        dropped: The others, each with the reason.
+    """
+
+    kept: list[art.TrajectoryGroup]
+    dropped: list[tuple[art.TrajectoryGroup, str]]
+
+
+class GroupFilter(ABC):
+    """Says which groups are not worth training on, and why.
+
+    Pure: groups are looked at one by one and never changed. So filters joined by `|` keep the same groups in any
+    order, and as many as when applied one after the other. Subclasses are frozen dataclasses.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def reason(self, group: art.TrajectoryGroup) -> str | None:
+        """Return why `group` is dropped, or None to keep it."""
+
+    def apply(self, groups: Iterable[art.TrajectoryGroup]) -> FilterResult:
+        """Return what is kept of `groups` and what is dropped."""
+        kept: list[art.TrajectoryGroup] = []
+        dropped: list[tuple[art.TrajectoryGroup, str]] = []
+        for group in groups:
+            reason = self.reason(group)
+            if reason is None:
+                kept.append(group)
+            else:
+                dropped.append((group, reason))
+        return FilterResult(kept=kept, dropped=dropped)
+
+    def __or__(self, other: GroupFilter) -> GroupFilter:
+        """Return the filter that drops what either drops; the first that does gives the reason."""
+        if not isinstance(other, GroupFilter):
+            return NotImplemented
+        filters = tuple(dict.fromkeys((*_parts(self), *_parts(other))))
+        return filters[0] if len(filters) == 1 else AnyFilter(filters)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class AnyFilter(GroupFilter):
+    """Drops what any of its filters drops; `|` makes it.
+
+    Attributes:
+        filters: What was joined, in order.
+    """
+
+    filters: tuple[GroupFilter, ...]
+
+    def reason(self, group: art.TrajectoryGroup) -> str | None:
+        """Return the first reason that a filter gives, or None."""
+        return next((reason for part in self.filters if (reason := part.reason(group)) is not None), None)
+
+    def __repr__(self) -> str:
+        return " | ".join(map(repr, self.filters))
+
+
+def _parts(group_filter: GroupFilter) -> tuple[GroupFilter, ...]:
+    return group_filter.filters if isinstance(group_filter, AnyFilter) else (group_filter,)

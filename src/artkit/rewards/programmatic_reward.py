@@ -1,0 +1,83 @@
+"""A reward that a program works out."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from artkit.errors import ConfigurationError, RewardError
+from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
+from artkit.rewards.off_loop import run_off_loop
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.rewards.score import Score
+
+__all__ = ["Grader", "ProgrammaticReward"]
+
+Grader: TypeAlias = "Callable[[Any], Score | float | Awaitable[Score | float | None] | None]"
+"""Given an episode, returns its score, a number, a bool (1.0 or 0.0), or None: it can't be scored."""
+
+
+class ProgrammaticReward(RewardAdapter):
+    """Rewards each episode with what `fn(episode)` returns.
+
+    The members of a group are scored at the same time, each on its own: an exception costs its member only, unless
+    `on_error` says otherwise. A synchronous `fn` runs in a thread, off the event loop, so it must not write what
+    another call reads. At its deadline an async `fn` is cancelled; a thread can't be, and is left behind.
+
+    Args:
+        fn: Scores one episode; sync or async.
+        timeout_s: The deadline of one call, in seconds; None is no limit.
+        on_error: What an exception, a passed deadline or a value that is no finite number leads to.
+
+    Raises:
+        ConfigurationError: If `fn` can't be called, or `timeout_s` is not positive.
+    """
+
+    def __init__(self, fn: Grader, *, timeout_s: float | None = 60.0, on_error: OnError = "drop_member") -> None:
+        if not callable(fn):
+            raise ConfigurationError(f"fn={fn!r} can't be called", "give a function of one episode")
+        if timeout_s is not None and not (timeout_s > 0 and math.isfinite(timeout_s)):
+            raise ConfigurationError(f"timeout_s={timeout_s!r} is not positive", "give seconds, or None for no limit")
+        check_on_error(on_error)
+        self.fn = fn
+        self.timeout_s = timeout_s
+        self.on_error = on_error
+
+    async def score(self, group: art.TrajectoryGroup) -> list[Answer]:
+        """Return what `fn` says of each member, or the exception it ended in."""
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(self._answer(trajectory)) for trajectory in group.trajectories]
+        return [task.result() for task in running]
+
+    async def _answer(self, trajectory: art.Trajectory) -> Answer:
+        try:
+            async with asyncio.timeout(self.timeout_s) as deadline:
+                return await self._call(trajectory)
+        except TimeoutError as error:
+            if not deadline.expired():
+                return error  # fn's own
+            problem = f"{self!r}: a call took longer than timeout_s={self.timeout_s:g}"
+            return RewardError(problem, "raise timeout_s, or find out what fn waits for")
+        except Exception as error:  # noqa: BLE001  # the adapter decides what it leads to
+            return error
+
+    async def _call(self, trajectory: art.Trajectory) -> Answer:
+        if _is_async(self.fn):
+            answer = self.fn(trajectory)
+        else:
+            answer = await run_off_loop(lambda: self.fn(trajectory))
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def __repr__(self) -> str:
+        name = getattr(self.fn, "__qualname__", repr(self.fn))
+        return f"ProgrammaticReward({name}, timeout_s={self.timeout_s!r}, on_error={self.on_error!r})"
+
+
+def _is_async(fn: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004

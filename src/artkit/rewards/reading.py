@@ -1,0 +1,106 @@
+"""Reading what a reward adapter answered for one member: a checked score, or the reason why there is none."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Integral, Real
+from typing import Any
+
+from artkit.errors import RewardError
+from artkit.rewards.score import Score
+
+__all__ = ["Scored", "Unscored", "read_answer"]
+
+_TAKEN_NAMES = frozenset({"reward", "reward_std_dev", "exceptions", "exception_rate"})
+"""ART computes or counts these itself: a metric of the same name would be mixed into its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scored:
+    """A score that may be written.
+
+    Attributes:
+        reward: The reward, finite.
+        metrics: Finite numbers and bools.
+        explanation: The explanation, or None.
+    """
+
+    reward: float
+    metrics: Mapping[str, float | int | bool] = field(default_factory=dict)
+    explanation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unscored:
+    """A member without a score.
+
+    Attributes:
+        cause: Why there is none.
+        is_error: Whether something went wrong. If not, the adapter itself said that it can't score the member.
+    """
+
+    cause: Exception
+    is_error: bool
+
+
+def read_answer(answer: object, who: str) -> Scored | Unscored:
+    """Read what an adapter answered for one member.
+
+    Args:
+        answer: A `Score`, a number or bool, None, or the exception that scoring ended in.
+        who: Names adapter, scenario and member, for the cause.
+    """
+    if isinstance(answer, Exception):
+        return Unscored(cause=answer, is_error=True)
+    score = answer if isinstance(answer, Score) else Score(answer)  # type: ignore[arg-type]  # checked right here
+    if score.value is None:
+        cause = RewardError(f"{who}: not scored: {score.explanation or 'the adapter returned None'}", _NONE_HINT)
+        return Unscored(cause=cause, is_error=False)
+    try:
+        reward = float(_read_number(score.value, f"{who}: reward"))
+        return Scored(reward=reward, metrics=_read_metrics(score.metrics, who), explanation=score.explanation)
+    except RewardError as error:
+        return Unscored(cause=error, is_error=True)
+
+
+_NONE_HINT = "the member leaves its group; it is never counted as reward 0.0"
+_NUMBER_HINT = "give a finite number or a bool; None for an episode that can't be scored"
+
+
+def _read_metrics(metrics: object, who: str) -> dict[str, float | int | bool]:
+    if not isinstance(metrics, Mapping):
+        raise RewardError(f"{who}: metrics {metrics!r} are no mapping", "give {name: number}")
+    read = {}
+    for name, value in metrics.items():
+        if not isinstance(name, str) or not name or name in _TAKEN_NAMES:
+            msg = f"{who}: a metric can't be called {name!r}"
+            raise RewardError(msg, f"use a name other than {', '.join(sorted(_TAKEN_NAMES))}, which ART logs itself")
+        read[name] = _read_number(value, f"{who}: metric {name!r}")
+    return read
+
+
+def _read_number(value: Any, what: str) -> float | int | bool:
+    """Return `value` as a Python number; NumPy's and torch's scalars are taken by their `item()`."""
+    item = getattr(value, "item", None)
+    number = value if item is None or isinstance(value, bool | int | float) else _item(item)
+    if isinstance(number, bool):
+        return number
+    if not isinstance(number, Real):
+        raise RewardError(f"{what} {value!r} is no number", _NUMBER_HINT)
+    try:
+        plain = int(number) if isinstance(number, Integral) else float(number)
+        is_finite = math.isfinite(plain)
+    except OverflowError:
+        is_finite = False
+    if not is_finite:
+        raise RewardError(f"{what} {value!r} is not finite", _NUMBER_HINT)
+    return plain
+
+
+def _item(item: Any) -> object:
+    try:
+        return item()
+    except (TypeError, ValueError, RuntimeError):  # an array of several values
+        return None

@@ -1,0 +1,46 @@
+"""What one attempt at a rollout came to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.episodes import FailurePolicy, FailureRecord
+
+__all__ = ["Attempt", "Attempting", "Failed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A rollout that failed before the model's first turn: there is no episode to keep.
+
+    Attributes:
+        error: The exception itself.
+        record: The same as text, with its kind.
+    """
+
+    error: BaseException
+    record: FailureRecord
+
+
+# A user's own rollout may return a subclass of ART's trajectory that is no `Episode`; it is passed on as it is.
+Attempt: TypeAlias = "art.Trajectory | Failed"
+
+
+@runtime_checkable
+class Attempting(Protocol):
+    """A rollout that can say what a failure was. `gather_groups` prefers `attempt` to a plain call.
+
+    `attempt` is called once per member, concurrently for different members; it raises only what must stop the run
+    and cancellation.
+    """
+
+    @property
+    def failure_policy(self) -> FailurePolicy:
+        """What follows from each kind of failure."""
+
+    async def attempt(self, model: art.Model[Any, Any], scenario: Any, member: int = 0) -> Attempt:
+        """Play `scenario` once and return the episode, whole or partial, or the failure."""

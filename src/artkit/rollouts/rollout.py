@@ -1,0 +1,136 @@
+"""A rollout: one scenario, played once by a model in a fresh environment."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from artkit.environments import Environment, Play, closing
+from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
+from artkit.errors import ConfigurationError, EnvironmentContractError
+from artkit.rollouts.attempt import Failed
+from artkit.rollouts.ending import fail, finish
+from artkit.rollouts.model_actor import ModelActor
+from artkit.rollouts.sampling import Limits, Sampling
+from artkit.transport import sampling_session
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.scenarios import Scenario
+    from artkit.transport import SamplingClient
+
+__all__ = ["Rollout"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Rollout:
+    """Plays scenarios in environments made by `environment`, with any `art.Model` that has an inference endpoint.
+
+    Args:
+        environment: An `Environment` class, or a factory without arguments; called once per episode.
+        sampling: How replies are sampled.
+        limits: Turns and deadlines.
+        failure_policy: What follows from each kind of failure.
+
+    Raises:
+        ConfigurationError: `environment` is an instance, which rollouts would share.
+
+    >>> class Echo(Environment):
+    ...     async def reset(self, scenario): return "say anything"
+    ...     async def step(self, action): ...
+    >>> Rollout(Echo, limits=Limits(max_turns=3)).limits.max_turns
+    3
+    """
+
+    environment: Callable[[], Environment[Any]]
+    _: dataclasses.KW_ONLY
+    sampling: Sampling = dataclasses.field(default_factory=Sampling)
+    limits: Limits = dataclasses.field(default_factory=Limits)
+    failure_policy: FailurePolicy = dataclasses.field(default_factory=FailurePolicy)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.environment, Environment) or not callable(self.environment):
+            raise ConfigurationError(
+                f"environment={self.environment!r} cannot make a fresh environment for each episode",
+                "pass the class, or a function without arguments that returns a new instance",
+            )
+
+    async def __call__(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode:
+        """Play `scenario` once.
+
+        Returns:
+            The episode: whole, or partial when it failed after the model's first turn (`failure` says why).
+
+        Raises:
+            Exception: What made the rollout fail before the model's first turn, or a fatal failure at any time.
+        """
+        attempt = await self.attempt(model, scenario, member)
+        if isinstance(attempt, Failed):
+            raise attempt.error
+        return attempt
+
+    async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode | Failed:
+        """Play `scenario` once and return the episode, or the failure where there is none to return."""
+        started_s = time.perf_counter()
+        policy = self.failure_policy
+        retries = 0
+        async with sampling_session(model) as client:
+            for played in range(policy.rollout_retries + 1):
+                attempt, request_retries = await self._play(client, model, scenario, member)
+                retries += request_retries
+                failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
+                if failure is None or not policy.replays(failure.kind) or played == policy.rollout_retries:
+                    break
+                retries += 1
+        if isinstance(attempt, Failed):
+            return attempt
+        attempt.reward = attempt.environment_reward
+        return finish(attempt, started_s=started_s, retries=retries)
+
+    async def _play(
+        self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int
+    ) -> tuple[Episode | Failed, int]:
+        """Play once in a fresh environment; the int counts the requests that were sent again."""
+        policy, limits = self.failure_policy, self.limits
+        episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
+        try:
+            environment = self.environment()
+            if not isinstance(environment, Environment):
+                raise EnvironmentContractError(  # noqa: TRY301  # sorted below like any failure of the factory
+                    f"the environment factory returned {environment!r}", "return a new instance of an Environment"
+                )
+        except Exception as error:  # noqa: BLE001  # a user's factory may raise anything; the policy sorts it
+            return _failed(error, policy.classify(error, waiting_for="environment")), 0
+        actor = ModelActor(
+            client,
+            model,
+            episode,
+            sampling=self.sampling,
+            request_timeout_s=limits.request_timeout_s,
+            max_retries=policy.max_retries,
+        )
+        game = Play(
+            environment, actor, episode, max_turns=limits.max_turns, step_timeout_s=limits.tool_timeout_s
+        )
+        deadline = asyncio.timeout(limits.episode_timeout_s)
+        try:
+            async with closing(environment, episode), deadline:
+                await game.run()
+        except Exception as error:  # noqa: BLE001  # environments and servers raise anything; the policy sorts it
+            if deadline.expired():
+                error = TimeoutError(
+                    f"the episode passed its {limits.episode_timeout_s} s while waiting for the {game.waiting_for}"
+                )
+            kind = policy.classify(error, waiting_for=game.waiting_for)
+            if kind is FailureKind.FATAL or not episode.metrics.get("turns"):
+                return _failed(error, kind), actor.retries
+            fail(episode, error, kind, timed_out=deadline.expired())
+        return episode, actor.retries
+
+
+def _failed(error: Exception, kind: FailureKind) -> Failed:
+    return Failed(error, FailureRecord.from_exception(error, kind))

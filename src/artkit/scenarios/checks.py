@@ -1,0 +1,41 @@
+"""What is refused before a batch is made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from artkit.errors import ConfigurationError
+
+__all__ = ["check_id", "check_positive", "check_scenarios"]
+
+_SHOWN = 3
+
+
+def check_positive(name: str, value: object) -> None:
+    """Refuse a `value` that is no whole number of 1 or more."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise ConfigurationError(f"{name}={value!r} is no positive whole number", f"{name}=1 is the least that works")
+
+
+def check_id(scenario: object, where: str) -> None:
+    """Refuse a `scenario` without an id; `where` says which one it is."""
+    if getattr(scenario, "id", None) is None:
+        msg = f"{where} is a {type(scenario).__name__} without an id"
+        hint = "give objects with an id, such as Scenario; load_jsonl and from_dataset make them from rows"
+        raise ConfigurationError(msg, hint)
+
+
+def check_scenarios(scenarios: Sequence[object]) -> None:
+    """Refuse an empty sequence, a scenario without an id, and an id that comes twice."""
+    if not scenarios:
+        raise ConfigurationError("scenarios=() is empty", "give at least one scenario")
+    for number, scenario in enumerate(scenarios):
+        check_id(scenario, f"scenarios[{number}]")
+    # Compared as str, for that is how ids are logged.
+    times = Counter(str(getattr(scenario, "id")) for scenario in scenarios)  # noqa: B009
+    repeated = [name for name, number in times.items() if number > 1]
+    if repeated:
+        shown = ", ".join(map(repr, repeated[:_SHOWN])) + (", …" if len(repeated) > _SHOWN else "")
+        msg = f"{len(repeated)} of the scenarios' ids come more than once: {shown}"
+        raise ConfigurationError(msg, "give each task an id of its own, or leave the duplicates out")

@@ -1,0 +1,52 @@
+"""The content of a scenario as one digest, equal in every process."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any
+
+from pydantic import BaseModel
+
+__all__ = ["content_digest"]
+
+
+def content_digest(value: Any) -> str:
+    """Return the SHA-256 of `value`'s content as 64 hex digits.
+
+    Equal content gives an equal digest in every process: the order of keys and of sets does not count, addresses in
+    memory never enter. `model_dump_json` and `repr` promise neither, for the order of a set of str is drawn anew in
+    each process, and a run could then not be resumed.
+    """
+    return hashlib.sha256(_canonical(value).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _canonical(value: Any) -> str:
+    """Return `value` as text that is equal exactly where the content is."""
+    if isinstance(value, BaseModel):
+        return _canonical_mapping(type(value).__name__, value.model_dump(mode="python"))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _canonical_mapping(type(value).__name__, fields)
+    if isinstance(value, Mapping):
+        return _canonical_mapping("", value)
+    if isinstance(value, AbstractSet):
+        return "{" + ",".join(sorted(map(_canonical, value))) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    return _canonical_plain(value)
+
+
+def _canonical_mapping(name: str, mapping: Mapping[Any, Any]) -> str:
+    items = sorted((_canonical(key), _canonical(item)) for key, item in mapping.items())
+    return name + "(" + ",".join(f"{key}:{item}" for key, item in items) + ")"
+
+
+def _canonical_plain(value: object) -> str:
+    text = repr(value)
+    if f"{id(value):x}" in text.lower():
+        # The repr of a plain object holds its address. What identifies such an object is its id, if it has one.
+        return f"{type(value).__qualname__}({getattr(value, 'id', '')!r})"
+    return text

@@ -1,0 +1,173 @@
+"""The console tracker: live progress on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import IO, TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
+
+from artkit.tracking.events import (
+    CheckpointsPruned,
+    RolloutFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    ValidationFinished,
+    Warned,
+)
+
+if TYPE_CHECKING:
+    from artkit.tracking.events import TrackingEvent
+
+__all__ = ["ConsoleTracker"]
+
+_REMEMBERED_STEPS = 20
+
+
+class ConsoleTracker:
+    """Shows a run to a person: step, reward, success, tokens per second, time left.
+
+    On a terminal one line stays at the bottom and is redrawn; everything that should be kept (plan, validations,
+    warnings, report) scrolls above it. Elsewhere each step is a line of its own. Nothing else in artkit prints.
+
+    Args:
+        file: Where to write; None means standard output.
+        show: Metrics of a step or validation to show, without their split, in this order; those not logged are skipped.
+    """
+
+    def __init__(self, *, file: IO[str] | None = None, show: Sequence[str] = ("reward", "success")) -> None:
+        self._console = Console(file=file, highlight=False, soft_wrap=True)
+        self._show = tuple(show)
+        self._bar: _Bar | None = None
+        self._step_seconds: deque[float] = deque(maxlen=_REMEMBERED_STEPS)
+        self._failed = 0
+
+    def handle(self, event: TrackingEvent) -> None:
+        """Show one event."""
+        match event:
+            case RunStarted():
+                self._on_start(event)
+            case RolloutFinished():
+                self._on_rollout(event)
+            case StepFinished():
+                self._on_step(event)
+            case ValidationFinished():
+                facts = self._facts(event.metrics, ("val", f"val/{event.name}"))
+                self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
+            case CheckpointsPruned() if event.deleted:
+                self._line(
+                    f"step {event.step}: checkpoints {_listed(event.kept)} kept, {_listed(event.deleted)} deleted"
+                )
+            case Warned():
+                self._line(f"warning: {event.text}")
+            case RunFinished():
+                self._stop_bar()
+                self._line(event.report_text)
+            case _:
+                pass
+
+    def _on_start(self, event: RunStarted) -> None:
+        self._line(event.plan_text)
+        self._stop_bar()
+        self._step_seconds.clear()
+        self._failed = 0
+        if self._console.is_terminal and not self._console.is_dumb_terminal:
+            self._bar = _Bar(self._console, event.total_steps, event.start_step)
+            # A run that ends in an error sends no last event: the cursor comes back with the tracker's end, or at exit.
+            weakref.finalize(self, self._bar.stop)
+
+    def _on_rollout(self, event: RolloutFinished) -> None:
+        self._failed += event.failure is not None
+        if self._bar is not None:
+            self._bar.count_rollout(event.split)
+
+    def _on_step(self, event: StepFinished) -> None:
+        self._step_seconds.append(event.seconds)
+        done = event.index + 1
+        facts = self._facts(event.metrics, ("train",))
+        if event.tokens_per_s is not None:
+            facts += f"  {event.tokens_per_s:,.0f} tok/s"
+        if event.total_steps is not None:
+            facts += f"  {_clock(self._mean_step_s() * max(event.total_steps - done, 0))} left"
+        if self._failed:
+            facts += f"  {self._failed} rollouts failed"
+        if self._bar is not None:
+            self._bar.show_step(done, facts)
+        else:
+            of = "" if event.total_steps is None else f"/{event.total_steps}"
+            self._line(f"step {done}{of}: {facts}")
+
+    def _mean_step_s(self) -> float:
+        return sum(self._step_seconds) / len(self._step_seconds)
+
+    def _facts(self, metrics: Mapping[str, float], splits: Sequence[str]) -> str:
+        found = ((name, _lookup(metrics, name, splits)) for name in self._show)
+        return "  ".join(f"{name} {value:.3f}" for name, value in found if value is not None)
+
+    def _line(self, text: str) -> None:
+        # `out` takes the text as it is: what a model or a user wrote is neither markup nor an emoji code.
+        self._console.out(text, highlight=False)
+
+    def _stop_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+
+
+class _Bar:
+    """The line at the bottom of a terminal."""
+
+    def __init__(self, console: Console, total_steps: int | None, start_step: int) -> None:
+        self._progress = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.fields[steps]}", markup=False),
+            BarColumn(bar_width=20),
+            TextColumn("{task.fields[facts]}  {task.fields[rollouts]}", markup=False),
+            console=console,
+            refresh_per_second=4,
+            transient=True,
+        )
+        self._total_steps = total_steps
+        self._rollouts: dict[str, int] = {}
+        self._task: TaskID = self._progress.add_task(
+            "", total=total_steps, completed=start_step, steps=self._steps(start_step), facts="", rollouts=""
+        )
+        self._progress.start()
+
+    def _steps(self, done: int) -> str:
+        return f"step {done}" if self._total_steps is None else f"step {done}/{self._total_steps}"
+
+    def count_rollout(self, split: str) -> None:
+        """Count a rollout of the step, or of a validation, that is under way."""
+        self._rollouts[split] = self._rollouts.get(split, 0) + 1
+        self._progress.update(self._task, rollouts=f"{self._rollouts[split]} {split} rollouts")
+
+    def show_step(self, done: int, facts: str) -> None:
+        """Show a finished step, and count rollouts from 0 again."""
+        self._rollouts.clear()
+        self._progress.update(self._task, completed=done, steps=self._steps(done), facts=facts, rollouts="")
+
+    def stop(self) -> None:
+        """Give the line and the cursor back; harmless when repeated."""
+        self._progress.stop()
+
+
+def _lookup(metrics: Mapping[str, float], name: str, splits: Sequence[str]) -> float | None:
+    for key in (*(f"{split}/{name}" for split in splits), name):
+        if key in metrics:
+            return metrics[key]
+    return None
+
+
+def _listed(steps: Mapping[int, str] | tuple[int, ...]) -> str:
+    return ", ".join(str(step) for step in sorted(steps))
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

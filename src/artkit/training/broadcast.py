@@ -1,0 +1,39 @@
+"""Telling the trackers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from artkit.rollouts import MemberFinished
+from artkit.tracking import RolloutFinished, Tracker, TrackingEvent, Warned
+
+__all__ = ["Broadcast"]
+
+
+class Broadcast:
+    """Hands every event to every tracker. One that raises is left out from then on: it must not cost a run."""
+
+    def __init__(self, trackers: Sequence[Tracker]) -> None:
+        self._trackers = list(trackers)
+
+    def __call__(self, event: TrackingEvent) -> None:
+        for tracker in list(self._trackers):
+            try:
+                tracker.handle(event)
+            except Exception as error:  # noqa: BLE001  # a user's tracker may raise anything
+                self._trackers.remove(tracker)
+                self(Warned(text=f"{type(tracker).__name__} failed and is left out: {type(error).__name__}: {error}"))
+
+    def member(self, split: str, event: MemberFinished) -> None:
+        """Pass on the end of a rollout."""
+        tokens = event.episode.metrics.get("completion_tokens", 0) if event.episode else 0
+        self(
+            RolloutFinished(
+                split=split,
+                scenario_id=event.scenario_id,
+                member=event.member,
+                seconds=event.seconds,
+                failure=f"{event.failure.kind}: {event.failure}" if event.failure else None,
+                tokens=int(tokens),
+            )
+        )

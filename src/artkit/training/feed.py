@@ -1,0 +1,77 @@
+"""The training data as the trainer sees it: batches from a cursor on, whatever the source."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from artkit.errors import ConfigurationError
+from artkit.scenarios import Cursor, ScenarioBatch, ScenarioOrder, ScenarioStream
+
+if TYPE_CHECKING:
+    from artkit.scenarios import Scenario
+    from artkit.training.settings import TrainerSettings
+
+__all__ = ["Feed"]
+
+
+@dataclass(frozen=True)
+class Feed:
+    """The training data of a run.
+
+    Args:
+        source: A `ScenarioOrder`, or a `ScenarioStream` for an open-ended source.
+        settings: Says how many scenarios make a batch, and how many epochs there are.
+    """
+
+    source: ScenarioOrder[Any] | ScenarioStream[Any]
+    settings: TrainerSettings
+
+    @classmethod
+    def of(cls, train: object, settings: TrainerSettings) -> Feed:
+        """Return the feed over `train`: a sequence, a `ScenarioOrder`, or an open-ended source.
+
+        Raises:
+            ConfigurationError: An open-ended source without `max_steps`, or data that holds no scenarios.
+        """
+        if isinstance(train, ScenarioOrder):
+            return cls(train, settings)
+        if isinstance(train, Sequence) and not isinstance(train, str):
+            return cls(ScenarioOrder(train, seed=settings.seed), settings)
+        stream = train if isinstance(train, ScenarioStream) else ScenarioStream(cast(Any, train))
+        if settings.max_steps is None:
+            raise ConfigurationError(
+                "an open-ended source of scenarios has no end, and max_steps=None sets none",
+                "give TrainerSettings(max_steps=…)",
+            )
+        return cls(stream, settings)
+
+    @property
+    def scenarios(self) -> Sequence[Scenario]:
+        """All scenarios, where they are known beforehand; else none."""
+        return self.source.scenarios if isinstance(self.source, ScenarioOrder) else ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Names the data: equal where the same batches would come."""
+        if isinstance(self.source, ScenarioOrder):
+            return self.source.fingerprint
+        return "open-ended"
+
+    @property
+    def total_batches(self) -> int | None:
+        """How many batches the whole run has; None where it is not known."""
+        if isinstance(self.source, ScenarioOrder):
+            return self.source.num_batches(self.settings.groups_per_step, self.settings.num_epochs)
+        return None
+
+    async def batches(self, start: Cursor) -> AsyncIterator[ScenarioBatch[Any]]:
+        """Yield the batches from `start` on."""
+        size = self.settings.groups_per_step
+        if isinstance(self.source, ScenarioOrder):
+            for batch in self.source.batches(size, self.settings.num_epochs, start):
+                yield batch
+        else:
+            async for batch in self.source.batches(size, start):
+                yield batch

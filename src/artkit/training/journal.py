@@ -1,0 +1,170 @@
+"""The journal: what a run did, in a file of artkit's own, append-only and safe on disk line by line."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from artkit.errors import ResumeError
+from artkit.scenarios import Cursor
+
+__all__ = ["Began", "Emptied", "Ended", "Entry", "Intended", "Journal", "Logged", "Trained", "Validated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One line of the journal.
+
+    Attributes:
+        elapsed_s: Seconds the run had taken, earlier sessions included.
+    """
+
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Began(Entry):
+    """A new run began, on a model that stood at `step`, with what `fingerprint` says."""
+
+    step: int
+    fingerprint: Mapping[str, Any]
+    history_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intended(Entry):
+    """A batch is gathered, scored and recorded, and about to be trained on; the backend stood at `step`."""
+
+    index: int
+    epoch: int
+    is_epoch_end: bool
+    cursor: Cursor
+    step: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trained(Entry):
+    """The batch was trained on, and the backend stands at `step`."""
+
+    index: int
+    step: int
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Logged(Entry):
+    """The row of the step is in the history."""
+
+    index: int
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emptied(Entry):
+    """A batch held nothing to train on; the cursor goes on and the counts go to the next row."""
+
+    index: int
+    epoch: int
+    is_epoch_end: bool
+    cursor: Cursor
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Validated(Entry):
+    """The row of a validation is in the history."""
+
+    name: str
+    step: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended(Entry):
+    """A session of the run ended by itself."""
+
+    reason: str
+
+
+_KINDS: dict[str, type[Entry]] = {
+    kind.__name__.lower(): kind for kind in (Began, Intended, Trained, Logged, Emptied, Validated, Ended)
+}
+
+
+class Journal:
+    """The journal file of one run.
+
+    Args:
+        path: The file; made, with its directory, at the first entry.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[Entry]:
+        """Return all entries. A last line that was cut off is dropped from the file: what it told did not happen.
+
+        Raises:
+            ResumeError: A line in the middle cannot be read, so what the run did is not known.
+        """
+        if not self.path.exists():
+            return []
+        cut_torn_line(self.path)
+        return list(self._parse(self.path.read_text(encoding="utf-8").splitlines()))
+
+    def append(self, entry: Entry) -> None:
+        """Write `entry`; when this returns, it is on the disk."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        row = {"kind": type(entry).__name__.lower(), **dataclasses.asdict(entry)}
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        with os.fdopen(descriptor, "a", encoding="utf-8") as file:
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+    def set_aside(self) -> Path | None:
+        """Rename the journal of an earlier run, so that a new one begins; return its new place."""
+        if not self.path.exists():
+            return None
+        number = 1
+        while (aside := self.path.with_name(f"{self.path.stem}.{number}{self.path.suffix}")).exists():
+            number += 1
+        return self.path.rename(aside)
+
+    def _parse(self, lines: list[str]) -> Iterator[Entry]:
+        for number, line in enumerate(lines, start=1):
+            try:
+                row = json.loads(line)
+                kind = _KINDS[row.pop("kind")]
+                if "cursor" in row:
+                    row["cursor"] = Cursor.from_dict(row["cursor"])
+                yield kind(**row)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ResumeError(
+                    f"line {number} of {self.path} is no entry of a journal: {line[:80]!r}",
+                    'restore the file, or begin a new run on these weights with resume="never"',
+                ) from error
+
+
+def cut_torn_line(path: Path) -> None:
+    """Cut off a last line that was never finished, so that the next one does not grow onto it."""
+    with path.open("rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        end = size
+        while end > 0:
+            start = max(0, end - 65536)
+            file.seek(start)
+            newline = file.read(end - start).rfind(b"\n")
+            if newline >= 0:
+                end = start + newline + 1
+                break
+            end = start
+        if end < size:
+            file.truncate(end)
+            file.flush()
+            os.fsync(file.fileno())

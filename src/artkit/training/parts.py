@@ -1,0 +1,83 @@
+"""What a run is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from artkit.bridge import storage_dir
+from artkit.rewards import RewardAdapter
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import art
+
+    from artkit.checkpoints import CheckpointPolicy
+    from artkit.rewards import GroupFilter
+    from artkit.rollouts import AnyRollout, GroupReward
+    from artkit.tracking import Tracker
+    from artkit.training.feed import Feed
+    from artkit.training.settings import TrainerSettings
+    from artkit.training.stopping import StopCondition
+    from artkit.training.validation import Validation
+
+__all__ = ["Parts", "Resume"]
+
+Resume = Literal["auto", "never", "require"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What a run is made of, checked and completed: no field is left to a default any more."""
+
+    model: art.TrainableModel[Any, Any]
+    backend: Any
+    rollout: AnyRollout
+    feed: Feed
+    reward: GroupReward
+    validations: tuple[Validation, ...]
+    checkpoint_policy: CheckpointPolicy
+    policy_reason: str
+    filters: GroupFilter | None
+    stop_when: StopCondition | None
+    trackers: Sequence[Tracker]
+    resume: Resume
+    settings: TrainerSettings
+
+    @property
+    def history_path(self) -> Path:
+        """ART's history of the model."""
+        return storage_dir(self.model) / "history.jsonl"
+
+    @property
+    def own_dir(self) -> Path:
+        """Where artkit keeps the journal and the recordings of the run."""
+        return storage_dir(self.model) / "artkit"
+
+    @property
+    def in_use(self) -> frozenset[int]:
+        """Steps whose checkpoints the training options refer to."""
+        step = self.settings.train_options.get("kl_penalty_reference_step")
+        return frozenset() if step is None else frozenset({int(step)})
+
+    def reward_of(self, validation: Validation) -> GroupReward:
+        return validation.reward or self.reward
+
+    def fingerprint(self) -> dict[str, Any]:
+        """What must not change when a run is resumed: what decides the batches and how they are trained on."""
+        settings = self.settings
+        return {
+            "data": self.feed.fingerprint,
+            "base_model": self.model.base_model,
+            "groups_per_step": settings.groups_per_step,
+            "rollouts_per_group": settings.rollouts_per_group,
+            "learning_rate": settings.learning_rate,
+            "train_options": {name: repr(value) for name, value in sorted(settings.train_options.items())},
+        }
+
+
+def is_relative(reward: GroupReward) -> bool:
+    """Whether a score of `reward` means something only beside its siblings' scores."""
+    return isinstance(reward, RewardAdapter) and reward.relative

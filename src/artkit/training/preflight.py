@@ -1,0 +1,140 @@
+"""What can be found out before anything is spent."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from artkit.backends import required_environment
+from artkit.bridge import train_options
+from artkit.errors import ConfigurationError
+from artkit.rollouts import Rollout
+from artkit.training.parts import is_relative
+from artkit.training.validating import rollouts_per_scenario
+from artkit.validation import Never
+
+if TYPE_CHECKING:
+    from artkit.training.parts import Parts
+
+__all__ = ["check", "warnings_of"]
+
+
+def check(parts: Parts) -> None:
+    """Refuse what cannot work.
+
+    Raises:
+        ConfigurationError: The first thing that was found.
+    """
+    _check_environment(parts)
+    _check_train_options(parts)
+    _check_splits(parts)
+    _check_relative(parts)
+    _check_ranking(parts)
+
+
+def warnings_of(parts: Parts) -> Iterator[str]:
+    """Yield what works but is seldom meant."""
+    if parts.settings.rollouts_per_group == 1:
+        yield "rollouts_per_group=1: a group of one has advantage 0, so nothing will be learned; give at least 2"
+    if isinstance(parts.rollout, Rollout):
+        sampling = parts.rollout.sampling
+        if sampling.temperature != 1 or sampling.top_p != 1:
+            yield (
+                f"training samples at temperature {sampling.temperature} and top_p {sampling.top_p}: "
+                "ART's importance ratios assume 1 and 1"
+            )
+    if parts.validations and "val/reward" in parts.checkpoint_policy.ranks_by:
+        first = parts.validations[0]
+        if is_relative(parts.reward_of(first)):
+            yield (
+                f"{parts.checkpoint_policy!r} ranks by a relative reward: its val/reward says which sibling was "
+                "better, not whether the model is"
+            )
+
+
+def _check_environment(parts: Parts) -> None:
+    needed = {name: type(parts.backend).__name__ for name in required_environment(parts.backend)}
+    rewards = [parts.reward, *(parts.reward_of(validation) for validation in parts.validations)]
+    for reward in rewards:
+        for name in getattr(reward, "required_environment", ()):
+            needed.setdefault(name, type(reward).__name__)
+    for name, who in needed.items():
+        if not os.environ.get(name):
+            raise ConfigurationError(
+                f"the environment variable {name} is not set, and {who} needs it",
+                f"export {name}=… before the run, or put it into the .env file that ART loads",
+            )
+
+
+def _check_train_options(parts: Parts) -> None:
+    taken = train_options(parts.backend)
+    given = parts.settings.train_options
+    if "learning_rate" in given:
+        raise ConfigurationError(
+            "train_options holds learning_rate", "give it as TrainerSettings(learning_rate=…)"
+        )
+    if taken.accepts_any:
+        return
+    backend = type(parts.backend).__name__
+    for name in given:
+        if name not in taken.names:
+            right = sorted(taken.names - {"learning_rate"})
+            near = difflib.get_close_matches(name, right, n=1)
+            first = f"did you mean {near[0]!r}? " if near else ""
+            raise ConfigurationError(
+                f"train_options[{name!r}]: {backend}.train takes no such option",
+                f"{first}it takes {', '.join(right) or 'none'}",
+            )
+    if "learning_rate" not in taken.names:
+        raise ConfigurationError(
+            f"{backend}.train takes no learning_rate", "give a backend whose train follows ART's protocol"
+        )
+
+
+def _check_splits(parts: Parts) -> None:
+    trained = {scenario.id for scenario in parts.feed.scenarios}
+    names = [validation.name for validation in parts.validations]
+    if len(set(names)) < len(names):
+        raise ConfigurationError(f"two validations share a name: {names!r}", "give each its own name=")
+    for validation in parts.validations:
+        shared = sorted(trained.intersection(scenario.id for scenario in validation.scenarios))
+        if shared:
+            raise ConfigurationError(
+                f"{len(shared)} scenarios of validation {validation.name!r} are trained on too, such as {shared[0]!r}",
+                "hold them out of the training data: split_scenarios does",
+            )
+
+
+def _check_relative(parts: Parts) -> None:
+    if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:  # noqa: PLR2004  # siblings are needed
+        raise ConfigurationError(
+            "rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2"
+        )
+    for validation in parts.validations:
+        reward = parts.reward_of(validation)
+        if is_relative(reward) and rollouts_per_scenario(validation, reward, parts.settings) < 2:  # noqa: PLR2004
+            raise ConfigurationError(
+                f"rollouts_per_scenario=1 of validation {validation.name!r} leaves a relative reward nothing to compare",
+                "give at least 2, or None for rollouts_per_group",
+            )
+
+
+def _check_ranking(parts: Parts) -> None:
+    """The metric that checkpoints are ranked by must get logged; otherwise none would ever be deleted."""
+    logged = {
+        "val" if number == 0 else f"val/{validation.name}": validation
+        for number, validation in enumerate(parts.validations)
+        if not isinstance(validation.schedule, Never)
+    }
+    for metric in sorted(parts.checkpoint_policy.ranks_by):
+        if not metric.startswith("val/"):
+            continue
+        owner = "/".join(metric.split("/")[:-1])
+        if owner not in logged:
+            raise ConfigurationError(
+                f"{parts.checkpoint_policy!r} ranks by {metric!r}, which no validation will log",
+                f"the validations log {', '.join(f'{name}/reward' for name in logged) or 'nothing'}; "
+                "add a Validation, or use KeepLatest(…)",
+            )

@@ -1,0 +1,46 @@
+"""The row of a training step: the counts beside what the backend reports."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.rollouts import GatherCounts
+
+__all__ = ["batch_counts"]
+
+
+def batch_counts(
+    counts: GatherCounts,
+    *,
+    submitted: int,
+    trainable: int,
+    dropped: Sequence[tuple[art.TrajectoryGroup, str]],
+    carried: Mapping[str, float],
+) -> dict[str, float]:
+    """Return what became of a batch's rollouts and groups, batches with nothing to train on before it included.
+
+    Args:
+        counts: How the rollouts ended.
+        submitted: Groups that were gathered.
+        trainable: Groups that are trained on.
+        dropped: What the filters dropped, each with its reason.
+        carried: The same counts, summed over the batches before it that were not trained on.
+    """
+    row: Counter[str] = Counter({
+        "groups_submitted": submitted,
+        "groups_trainable": trainable,
+        "groups_dropped": len(dropped),
+        "rollouts_started": counts.started,
+        "rollouts_grouped": counts.grouped,
+    })
+    for kind, count in counts.lost.items():
+        row[f"rollouts_lost_{kind}"] += count
+    for kind, count in counts.failed.items():
+        row[f"rollouts_failed_{kind}"] += count
+    row.update(carried)  # type: ignore[arg-type]  # counts, kept as floats in the journal
+    return {name: float(value) for name, value in row.items()}

@@ -1,0 +1,119 @@
+"""Writing rows: the trainer's numbers go through ART's own log, once."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from artkit.bridge import keep_state_copy, loggable, loggable_metrics
+from artkit.training.history_rows import has_row, last_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import art
+
+    from artkit.training.journal import Trained
+    from artkit.training.parts import Parts
+    from artkit.training.run_state import RunState
+    from artkit.training.validating import ValidationResult
+    from artkit.training.validation import Validation
+
+__all__ = ["RowWriter"]
+
+# Metrics that every row of ours has, so that a row is known again after a death.
+_BATCH = "batch_index"
+_SCENARIOS = "scenarios"
+
+
+class RowWriter:
+    """Writes the rows of a run into ART's history, and knows where its recordings are.
+
+    Args:
+        parts: What the run is made of.
+    """
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._model = parts.model
+
+    def recording(self, number: int, name: str = "batch") -> Path:
+        """Return the place of the recording of a batch, or of a validation by its name and step."""
+        return self._parts.own_dir / "recordings" / f"{name}-{number:06d}.jsonl"
+
+    def clean(self, metrics: Mapping[str, Any]) -> dict[str, float]:
+        """Return what of a backend's metrics can be logged."""
+        return loggable_metrics(metrics)
+
+    async def write_train(
+        self,
+        state: RunState,
+        trained: Trained,
+        groups: Sequence[art.TrajectoryGroup],
+        *,
+        recovered: bool = False,
+    ) -> dict[str, Any]:
+        """Log all scored groups of a step, with the counts and what the backend reported; return the row."""
+        batch = state.batch
+        metrics = {**trained.metrics, **(batch.metrics if batch else {}), _BATCH: float(trained.index)}
+        if batch:
+            metrics["epoch"] = float(batch.epoch)
+        return await self._log(groups, metrics, step=trained.step, split="train", recovered=recovered)
+
+    async def write_validation(
+        self, result: ValidationResult, *, step: int, is_first: bool, recovered: bool = False
+    ) -> dict[str, Any]:
+        """Log a validation; return the row.
+
+        The first set becomes ART's split "val". One that could not score enough is logged without its groups and
+        without `val/reward`, so that it ranks nothing; its mean is there as `reward_incomplete`.
+        """
+        if is_first and result.ranks:
+            return await self._log(result.groups, result.summary, step=step, split="val", recovered=recovered)
+        metrics = result.metrics
+        if not result.ranks and "reward" in metrics:
+            metrics["reward_incomplete"] = metrics.pop("reward")
+        prefix = "val" if is_first else f"val/{result.name}"
+        row = {f"{prefix}/{name}": value for name, value in metrics.items()}
+        return await self._log(None, row, step=step, split="val", recovered=recovered)
+
+    def has_train_row(self, state: RunState, trained: Trained) -> bool:
+        """Whether the row of a training step is in the history."""
+        return has_row(
+            self._parts.history_path,
+            since_byte=state.history_bytes,
+            step=trained.step,
+            key=f"train/{_BATCH}",
+            value=float(trained.index),
+        )
+
+    def has_validation_row(self, state: RunState, validation: Validation, *, is_first: bool) -> bool:
+        """Whether the row of a validation at the present step is in the history."""
+        key = f"val/{_SCENARIOS}" if is_first else f"val/{validation.name}/{_SCENARIOS}"
+        return has_row(self._parts.history_path, since_byte=state.history_bytes, step=state.step, key=key)
+
+    @contextlib.contextmanager
+    def costs(self, context: str) -> Iterator[None]:
+        """Book what models and judges cost inside to "train" or "eval"."""
+        token = self._model.activate_metrics_context(context)
+        try:
+            yield
+        finally:
+            token.var.reset(token)
+
+    async def _log(
+        self,
+        groups: Sequence[art.TrajectoryGroup] | None,
+        metrics: Mapping[str, float],
+        *,
+        step: int,
+        split: str,
+        recovered: bool,
+    ) -> dict[str, Any]:
+        row = loggable_metrics(metrics)
+        if recovered:
+            row["recovered"] = 1.0
+        await self._model.log(None if groups is None else loggable(groups), split=split, metrics=row, step=step)
+        keep_state_copy(self._model)
+        return last_row(self._parts.history_path)

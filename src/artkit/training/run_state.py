@@ -1,0 +1,138 @@
+"""Where a run stands, read from its journal, and what a death left to settle."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from artkit.errors import ResumeError
+from artkit.scenarios import Cursor
+from artkit.training.journal import Began, Emptied, Entry, Intended, Logged, Trained, Validated
+
+__all__ = ["RunState", "settle"]
+
+_CHOICES = (
+    'put it back as it was, begin anew on these weights with resume="never" '
+    "(the old journal is set aside), or give the model another run_name"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunState:
+    """Where a run stands; made by folding its journal, entry by entry.
+
+    Attributes:
+        fingerprint: What the run was begun with.
+        initial_step: The backend's step when the run began.
+        step: The backend's step after the last training that is known of.
+        trained: Training steps of this run so far.
+        batch: The last batch that was finished: trained on, or found empty.
+        cursor: Where the next batch starts.
+        pending: A batch that was about to be trained on when the journal ends.
+        unlogged: A training whose row may be missing from the history.
+        empty_in_a_row: How many of the last batches held nothing to train on.
+        carried: Counts of those batches, for the next row.
+        validated: Which validations were done at which step.
+        elapsed_s: Seconds the run has taken.
+        history_bytes: How long the history was when the run began; what stands before belongs to earlier runs.
+    """
+
+    fingerprint: Mapping[str, Any] = field(default_factory=dict)
+    initial_step: int = 0
+    step: int = 0
+    trained: int = 0
+    batch: Intended | Emptied | None = None
+    cursor: Cursor = field(default_factory=Cursor)
+    pending: Intended | None = None
+    unlogged: Trained | None = None
+    empty_in_a_row: int = 0
+    carried: Mapping[str, float] = field(default_factory=dict)
+    validated: frozenset[tuple[str, int]] = frozenset()
+    elapsed_s: float = 0.0
+    history_bytes: int = 0
+
+    @classmethod
+    def replay(cls, entries: Iterable[Entry]) -> Self:
+        """Return the state after all `entries`."""
+        state = cls()
+        for entry in entries:
+            state = state.after(entry)
+        return state
+
+    def after(self, entry: Entry) -> Self:
+        """Return the state after one more entry."""
+        changed: dict[str, Any] = {"elapsed_s": max(self.elapsed_s, entry.elapsed_s)}
+        match entry:
+            case Began():
+                changed |= {
+                    "fingerprint": entry.fingerprint,
+                    "initial_step": entry.step,
+                    "step": entry.step,
+                    "history_bytes": entry.history_bytes,
+                }
+            case Intended():
+                changed |= {"pending": entry}
+            case Trained():
+                changed |= {
+                    "step": entry.step,
+                    "trained": self.trained + 1,
+                    "batch": self.pending,
+                    "cursor": self.pending.cursor if self.pending else self.cursor,
+                    "pending": None,
+                    "unlogged": entry,
+                    "empty_in_a_row": 0,
+                    "carried": {},
+                }
+            case Logged():
+                changed |= {"unlogged": None}
+            case Emptied():
+                changed |= {
+                    "batch": entry,
+                    "cursor": entry.cursor,
+                    "pending": None,
+                    "empty_in_a_row": self.empty_in_a_row + 1,
+                    "carried": dict(Counter(self.carried) + Counter(entry.metrics)),
+                }
+            case Validated():
+                changed |= {"validated": self.validated | {(entry.name, entry.step)}}
+        return dataclasses.replace(self, **changed)
+
+
+def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]) -> Trained | None:
+    """Hold the journal against the backend and the settings of today.
+
+    Args:
+        state: What the journal says.
+        backend_step: What the backend says.
+        fingerprint: What today's run would begin with.
+
+    Returns:
+        The entry that a death kept from being written: the pending batch was trained on, for the backend has moved.
+        None where there is nothing to write; a batch still pending then is done again.
+
+    Raises:
+        ResumeError: Data or settings changed, or the backend stands where this run cannot have brought it.
+    """
+    changes = [
+        f"{name} was {state.fingerprint.get(name)!r} and is {fingerprint.get(name)!r}"
+        for name in sorted({*state.fingerprint, *fingerprint})
+        if state.fingerprint.get(name) != fingerprint.get(name)
+    ]
+    if changes:
+        raise ResumeError(f"this run was begun with other data or settings: {'; '.join(changes)}", _CHOICES)
+    if state.pending is not None and backend_step > state.step:
+        return Trained(index=state.pending.index, step=backend_step, elapsed_s=state.elapsed_s)
+    if backend_step < state.step:
+        raise ResumeError(
+            f"the journal says step {state.step}, but the backend has only step {backend_step}: weights are missing",
+            'restore the checkpoints, or begin anew on what is there with resume="never"',
+        )
+    if backend_step > state.step:
+        raise ResumeError(
+            f"the backend is at step {backend_step}, but this run brought it to {state.step}: something else trained it",
+            'begin anew on these weights with resume="never", or give the model another run_name',
+        )
+    return None

@@ -1,0 +1,76 @@
+"""The numbers of a run."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from artkit.errors import ConfigurationError
+
+__all__ = ["TrainerSettings"]
+
+
+class TrainerSettings(BaseModel):
+    """The numbers of a run: frozen, checked when made, unknown names refused.
+
+    Attributes:
+        learning_rate: Passed to `backend.train` with every step.
+        rollouts_per_group: Rollouts of each scenario; a group of one teaches nothing.
+        groups_per_step: Scenarios in one training step.
+        num_epochs: Passes over the scenarios, counted over the whole run; no meaning for an open-ended source.
+        max_steps: Trained steps of the whole run, resumes included. None means no limit.
+        seed: Of the order of the scenarios, and of what validation samples.
+        max_concurrent: Rollouts in flight at once, over all groups.
+        max_exceptions: How many rollouts of one step may fail before the run stops; strictly between 0 and 1 a share.
+            None stops only when every rollout of a step failed.
+        max_failure_rate: The run stops when more than this share of the last 100 attempted episodes failed or could
+            not be scored, in [0, 1].
+        max_empty_steps: So many batches in a row with nothing to learn from stop the run.
+        max_staleness: How many steps older than the weights an episode may be; 0 is the synchronous loop.
+        train_options: Further keyword arguments of the backend's `train`, checked against its signature.
+
+    Raises:
+        ConfigurationError: A value out of its range, or an unknown name.
+
+    >>> TrainerSettings(groups_per_step=8).rollouts_per_group
+    4
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    learning_rate: float = Field(default=1e-5, ge=0, allow_inf_nan=False)
+    rollouts_per_group: int = Field(default=4, ge=1)
+    groups_per_step: int = Field(default=2, ge=1)
+    num_epochs: int = Field(default=1, ge=1)
+    max_steps: int | None = Field(default=None, ge=1)
+    seed: int = 0
+    max_concurrent: int = Field(default=256, ge=1)
+    max_exceptions: float | None = Field(default=None, ge=0)
+    max_failure_rate: float = Field(default=0.5, ge=0, le=1)
+    max_empty_steps: int = Field(default=3, ge=1)
+    # Rollouts that overlap with training are not built yet: a larger value is refused rather than ignored.
+    max_staleness: int = Field(default=0, ge=0, le=0)
+    train_options: Mapping[str, Any] = Field(default_factory=dict)
+
+    def __init__(self, **values: Any) -> None:
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            raise _refusal(error) from None
+
+
+def _refusal(error: ValidationError) -> ConfigurationError:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        known = list(TrainerSettings.model_fields)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(known)}"
+        return ConfigurationError(f"{name}={first['input']!r} is no setting", hint)
+    context = first.get("ctx", {})
+    nearest = next((context[bound] for bound in ("ge", "le", "gt", "lt") if bound in context), None)
+    hint = f"the nearest value that works is {nearest}" if nearest is not None else first["msg"]
+    return ConfigurationError(f"{name}={first['input']!r} is refused: {first['msg']}", hint)

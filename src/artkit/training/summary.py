@@ -1,0 +1,72 @@
+"""From a finished run to its report."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from artkit.backends import usage_example
+from artkit.checkpoints import AnyPolicy, KeepBest, MetricHistory
+from artkit.episodes import read_groups
+from artkit.training.parts import is_relative
+from artkit.training.report import RunReport
+
+if TYPE_CHECKING:
+    from artkit.training.parts import Parts
+    from artkit.training.run import Run
+
+__all__ = ["summarize"]
+
+
+async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
+    """Return the report of a run whose backend is still open."""
+    best_step, best_value = _best(parts, run)
+    return RunReport(
+        reason=reason,
+        steps=run.state.trained,
+        best_step=best_step,
+        best_value=best_value,
+        final_inference_name=parts.model.get_inference_name(),
+        usage=usage_example(parts.model, parts.backend, _first_messages(parts, run)),
+        history=parts.history_path,
+        counts=dict(run.counts),
+        wall_s=run.elapsed_s,
+    )
+
+
+def _best(parts: Parts, run: Run) -> tuple[int | None, float | None]:
+    ranking = _ranking(parts)
+    if ranking is None:
+        return None, None
+    history = MetricHistory.read(parts.history_path, metrics={ranking.metric})
+    values = {step: value for step, value in history.values(ranking.metric).items() if step >= run.state.initial_step}
+    verdicts = dataclasses.replace(ranking, count=1).judge(frozenset(values), history)
+    best = next((step for step, verdict in verdicts.items() if verdict.keep), None)
+    return best, None if best is None else values[best]
+
+
+def _ranking(parts: Parts) -> KeepBest | None:
+    """Return what the policy ranks by; where it ranks by nothing, validation's absolute reward."""
+    policy = parts.checkpoint_policy
+    for part in policy.policies if isinstance(policy, AnyPolicy) else (policy,):
+        if isinstance(part, KeepBest):
+            return part
+    absolute = bool(parts.validations) and not is_relative(parts.reward_of(parts.validations[0]))
+    return KeepBest() if absolute else None
+
+
+def _first_messages(parts: Parts, run: Run) -> list[Mapping[str, Any]]:
+    """Return what the first episode of the last batch began with: a question the model knows."""
+    if run.state.batch is None:
+        return []
+    groups, _ = read_groups(parts.own_dir / "recordings" / f"batch-{run.state.batch.index:06d}.jsonl")
+    for group in groups:
+        for episode in group.trajectories:
+            messages: list[Mapping[str, Any]] = []
+            for turn in episode.messages_and_choices:
+                if not isinstance(turn, Mapping):
+                    break
+                messages.append(turn)
+            return messages
+    return []

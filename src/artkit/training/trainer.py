@@ -1,0 +1,217 @@
+"""The trainer: every block in one run."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import secrets
+import shutil
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from filelock import FileLock, Timeout
+
+from artkit.bridge import backend_of, make_trainable_model, storage_dir
+from artkit.checkpoints import KeepAll, KeepBest, KeepLatest
+from artkit.errors import ConfigurationError, ResumeError
+from artkit.rewards import DropZeroVariance
+from artkit.tracking import ConsoleTracker, RunFinished
+from artkit.training.broadcast import Broadcast
+from artkit.training.feed import Feed
+from artkit.training.parts import Parts, Resume, is_relative
+from artkit.training.plan import Plan
+from artkit.training.preflight import check
+from artkit.training.run import Run
+from artkit.training.settings import TrainerSettings
+from artkit.training.summary import summarize
+from artkit.training.validating import ValidationResult, validate
+from artkit.training.validation import Validation
+from artkit.validation import AtEnd
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.checkpoints import CheckpointPolicy
+    from artkit.rewards import GroupFilter
+    from artkit.rollouts import AnyRollout, GroupReward
+    from artkit.tracking import Tracker
+    from artkit.training.report import RunReport
+    from artkit.training.stopping import StopCondition
+
+__all__ = ["Trainer"]
+
+
+class Trainer:
+    """Trains a model: gather, score, filter, train, log, validate, prune, resumable at any moment.
+
+    Args:
+        model: What is trained; registered by `run` if it is not.
+        backend: Any backend that follows ART's protocol; closed at the end of `run`, however it ends.
+        rollout: A `Rollout`, the result of `capture_partial`, or `async (model, scenario) -> art.Trajectory`.
+        train: The training scenarios: a sequence, a `ScenarioOrder`, or an open-ended source (any iterator or async
+            iterator), which needs `max_steps` and resumes only if it has `seek(n)`.
+        reward: Scores each group: a `RewardAdapter`, or any callable that fits ART's `after_each`.
+        validation: One or several; None validates nothing.
+        checkpoint_policy: Which checkpoints to keep. None is `KeepBest() | KeepLatest()` where validation has an
+            absolute reward, `KeepLatest(count=5)` where it is relative, `KeepAll()` without validation.
+        filters: Which groups are not trained on; None trains on all.
+        stop_when: Asked after each step whether to stop.
+        trackers: Who is told what happens; None is a `ConsoleTracker()`.
+        resume: "auto" goes on where the journal ends, if there is one; "never" begins anew on the present weights;
+            "require" refuses to begin anew.
+        settings: The numbers.
+
+    Raises:
+        ConfigurationError: A part that cannot work.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: art.TrainableModel[Any, Any],
+        backend: Any,
+        rollout: AnyRollout,
+        train: object,
+        reward: GroupReward,
+        validation: Validation | Sequence[Validation] | None = None,
+        checkpoint_policy: CheckpointPolicy | None = None,
+        filters: GroupFilter | None = DropZeroVariance(),  # noqa: B008  # frozen
+        stop_when: StopCondition | None = None,
+        trackers: Sequence[Tracker] | None = None,
+        resume: Resume = "auto",
+        settings: TrainerSettings = TrainerSettings(),  # noqa: B008  # frozen
+    ) -> None:
+        for name, part in (("rollout", rollout), ("reward", reward)):
+            if not callable(part):
+                raise ConfigurationError(f"{name}={part!r} cannot be called", f"give a {name} as the docstring says")
+        if resume not in get_args(Resume):
+            raise ConfigurationError(f"resume={resume!r} is no choice", f"give one of {', '.join(get_args(Resume))}")
+        validations = _as_tuple(validation)
+        policy, reason = _policy(checkpoint_policy, validations, reward)
+        self._parts = Parts(
+            model=model,
+            backend=backend,
+            rollout=rollout,
+            feed=Feed.of(train, settings),
+            reward=reward,
+            validations=validations,
+            checkpoint_policy=policy,
+            policy_reason=reason,
+            filters=filters,
+            stop_when=stop_when,
+            trackers=(ConsoleTracker(),) if trackers is None else tuple(trackers),
+            resume=resume,
+            settings=settings,
+        )
+
+    def plan(self) -> Plan:
+        """Return what will run; nothing is started."""
+        return Plan.of(self._parts)
+
+    async def run(self) -> RunReport:
+        """Check, register, resume or begin, train to the end, close the backend, and return the report.
+
+        Raises:
+            ConfigurationError: Something cannot work; found before anything was spent.
+            ResumeError: The run on disk is not this run; says what changed and the choices.
+            AllRolloutsFailedError: Every rollout of a step failed; names the first cause.
+            OutageError: A service is gone, or too many episodes failed.
+        """
+        return await _run(self._parts)
+
+    async def smoke(self) -> RunReport:
+        """Do one tiny step through the same code, under a throw-away model name and journal, and return its report.
+
+        Raises what `run` raises. Everything of the throw-away model that is below `base_path` is deleted.
+        """
+        parts, model = self._parts, self._parts.model
+        throw_away = make_trainable_model(
+            name=f"{model.name}-smoke-{secrets.token_hex(4)}",
+            project=model.project,
+            base_model=model.base_model,
+            base_path=model.base_path,
+            report_metrics=[],
+        )
+        settings = parts.settings.model_copy(
+            update={"groups_per_step": 1, "rollouts_per_group": min(2, parts.settings.rollouts_per_group), "max_steps": 1}
+        )
+        tiny = dataclasses.replace(
+            parts,
+            model=throw_away,
+            feed=dataclasses.replace(parts.feed, settings=settings),
+            validations=tuple(
+                dataclasses.replace(validation, max_scenarios=1, schedule=AtEnd()) for validation in parts.validations
+            ),
+            filters=None,
+            stop_when=None,
+            settings=settings,
+        )
+        try:
+            return await _run(tiny)
+        finally:
+            shutil.rmtree(storage_dir(throw_away), ignore_errors=True)
+
+    async def evaluate(self) -> dict[str, ValidationResult]:
+        """Run every validation once with the model as it is, train nothing, log nothing, and return the results.
+
+        Opens the backend if the model is not registered, and closes it then.
+        """
+        parts = self._parts
+        async with contextlib.AsyncExitStack() as stack:
+            if backend_of(parts.model) is None:
+                check(parts)
+                stack.push_async_callback(parts.backend.close)
+                await parts.model.register(parts.backend)
+            return {
+                validation.name: await validate(
+                    validation, parts.model, rollout=parts.rollout, reward=parts.reward, settings=parts.settings
+                )
+                for validation in parts.validations
+            }
+
+
+async def _run(parts: Parts) -> RunReport:
+    check(parts)
+    try:
+        with _lock(parts):
+            # Always, although the model may be registered already: a backend that was closed is opened again by it.
+            await parts.model.register(parts.backend)
+            run = Run(parts)
+            reason = await run()
+            report = await summarize(parts, run, reason)
+    finally:
+        await parts.backend.close()
+    Broadcast(parts.trackers)(RunFinished(report_text=str(report)))
+    return report
+
+
+@contextlib.contextmanager
+def _lock(parts: Parts) -> Any:
+    """Hold the run for this process: two of them would train each batch twice."""
+    parts.own_dir.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(parts.own_dir / "lock", timeout=0):
+            yield
+    except Timeout:
+        raise ResumeError(
+            f"another process is running this run ({parts.own_dir})",
+            "wait for it or stop it; or give this model another run_name",
+        ) from None
+
+
+def _as_tuple(validation: Validation | Sequence[Validation] | None) -> tuple[Validation, ...]:
+    if validation is None:
+        return ()
+    return (validation,) if isinstance(validation, Validation) else tuple(validation)
+
+
+def _policy(
+    given: CheckpointPolicy | None, validations: tuple[Validation, ...], reward: GroupReward
+) -> tuple[CheckpointPolicy, str]:
+    if given is not None:
+        return given, "as given"
+    if not validations:
+        return KeepAll(), "since nothing is validated: without a metric nothing is deleted"
+    if is_relative(validations[0].reward or reward):
+        return KeepLatest(count=5), "since a relative reward says which sibling was better, not which step is"
+    return KeepBest() | KeepLatest(), "since validation has an absolute reward"

@@ -1,0 +1,69 @@
+"""A validation: which scenarios are played when, and how they are graded."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from artkit.errors import ConfigurationError
+from artkit.validation import AtEnd, Every, ValidationSchedule
+
+if TYPE_CHECKING:
+    from artkit.rollouts import AnyRollout, GroupReward
+    from artkit.scenarios import Scenario
+
+__all__ = ["Validation"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Validation:
+    """Held-out scenarios, played at the steps that `schedule` names; always the same ones, in the same order.
+
+    The first validation of a trainer is logged as ART's split "val", so that `val/reward` is there to rank
+    checkpoints by; further ones are logged as metrics `val/<name>/…`.
+
+    Args:
+        scenarios: The held-out scenarios; none may be in the training data.
+        schedule: When to validate.
+        max_scenarios: A cap on their number. Which ones are taken follows from their ids, so it is always the same
+            ones, and growing the data replaces few. None takes all.
+        rollouts_per_scenario: None means 1, or the trainer's `rollouts_per_group` for a relative reward, which says
+            something only beside siblings.
+        rollout: None is the trainer's own.
+        reward: None is the trainer's own.
+        name: Names the set in the log.
+
+    Raises:
+        ConfigurationError: No scenarios, or a value out of its range.
+    """
+
+    scenarios: Sequence[Scenario]
+    _: dataclasses.KW_ONLY
+    schedule: ValidationSchedule = dataclasses.field(default_factory=lambda: Every(10) | AtEnd())
+    max_scenarios: int | None = 64
+    rollouts_per_scenario: int | None = None
+    rollout: AnyRollout | None = None
+    reward: GroupReward | None = None
+    name: str = "val"
+
+    def __post_init__(self) -> None:
+        if not self.scenarios:
+            raise ConfigurationError("scenarios=[] leaves nothing to validate on", "give some, or leave validation out")
+        for name in ("max_scenarios", "rollouts_per_scenario"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1, or None")
+        if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
+            raise ConfigurationError(f"name={self.name!r} is no name for a metric", "use letters, digits, _, . and -")
+
+    @property
+    def selected(self) -> tuple[Any, ...]:
+        """The scenarios that are played, in the order they were given."""
+        if self.max_scenarios is None or len(self.scenarios) <= self.max_scenarios:
+            return tuple(self.scenarios)
+        ranked = sorted(self.scenarios, key=lambda item: hashlib.sha256(item.id.encode()).digest())
+        chosen = {item.id for item in ranked[: self.max_scenarios]}
+        return tuple(item for item in self.scenarios if item.id in chosen)

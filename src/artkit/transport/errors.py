@@ -1,0 +1,187 @@
+"""What an exception of the transport means: retry it, wait for it, end the episode, or stop the run.
+
+Pure functions over the exceptions of openai, httpx, aiohttp and asyncio. Each looks at the exception itself, not at its
+causes: whoever wraps an exception has decided what it means.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+
+import aiohttp
+import httpx
+import openai
+
+from artkit.errors import ArtkitError
+
+__all__ = [
+    "EmptyReplyError",
+    "is_connection_failure",
+    "is_context_overflow",
+    "is_fatal",
+    "is_retryable",
+    "retry_after_s",
+    "status_code",
+]
+
+
+class EmptyReplyError(ArtkitError, RuntimeError):
+    """The server answered 200 without a reply in it: no choices, or a message with nothing in it."""
+
+
+_RETRYABLE_STATUSES = frozenset(
+    {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
+)
+_FATAL_STATUSES = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.PAYMENT_REQUIRED, HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND}
+)
+_OVERFLOW_STATUSES = frozenset(
+    {
+        HTTPStatus.BAD_REQUEST,
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        HTTPStatus.UNPROCESSABLE_ENTITY,
+        # Old llama.cpp servers answer an overflow with 500.
+        HTTPStatus.INTERNAL_SERVER_ERROR,
+    }
+)
+
+# Servers share no code for an overflow; each has its own words.
+_OVERFLOW_WORDINGS = (
+    r"context_length_exceeded",  # OpenAI's code
+    r"exceed_context_size_error",  # llama.cpp's type
+    r"ContextWindowExceeded",  # litellm
+    r"maximum (?:context|prompt|model|sequence) length",  # OpenAI, vLLM, DeepSeek, OpenRouter, xAI, Mistral
+    r"context length is only \d+",  # vLLM, counting the tokens asked for
+    r"longer than the model'?s context length",  # SGLang
+    r"exceed(?:s|ed)? (?:the |max )?(?:model'?s )?(?:available |maximum )?context (?:size|length|window|limit)",
+    r"exceeds the maximum number of tokens allowed",  # Gemini
+    r"(?:prompt|input) (?:is )?too long",  # Anthropic, Bedrock, Ollama
+    r"`?inputs`? tokens \+ `?max_new_tokens`?",  # TGI
+    r"reduce the length of (?:the|your) (?:messages|prompt|input)",  # OpenAI, Groq, Cerebras
+    r"too many tokens: ",  # Cohere
+    r"range of input length should be",  # DashScope
+    r"the context the overflows|context overflow",  # LM Studio
+)
+_OVERFLOW = re.compile("|".join(_OVERFLOW_WORDINGS), re.IGNORECASE)
+
+_BROKEN_WIRE = (httpx.TransportError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ConnectionError)
+# The aiohttp transport reports refused and closed connections as `ConnectTimeout`; these three are true time-outs.
+_TRUE_TIMEOUTS = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
+
+
+def status_code(error: BaseException) -> int | None:
+    """Return the HTTP status that `error` reports, or None where no answer came."""
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code
+    if isinstance(error, aiohttp.ClientResponseError):
+        return error.status
+    return None
+
+
+def is_retryable(error: BaseException) -> bool:
+    """Whether the same request may succeed when it is sent again.
+
+    Time-outs, broken connections, empty or unreadable replies, 408, 409, 425, 429 and every 5xx; what a server says in
+    `x-should-retry` holds. An exhausted quota is a 429 that no waiting mends, and a context overflow comes back as it
+    was.
+    """
+    status = status_code(error)
+    if status is not None:
+        if _is_quota_exhausted(error) or is_context_overflow(error):
+            return False
+        advice = _headers(error).get("x-should-retry")
+        if advice in ("true", "false"):
+            return advice == "true"
+        return status in _RETRYABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return isinstance(
+        error,
+        (openai.APIConnectionError, openai.APIResponseValidationError, EmptyReplyError, TimeoutError, *_BROKEN_WIRE),
+    )
+
+
+def is_context_overflow(error: BaseException) -> bool:
+    """Whether the server refused the request because the conversation outgrew the model's context.
+
+    Decided by the words of the refusal (servers share no code for it): those of OpenAI, vLLM, SGLang, TGI, llama.cpp,
+    Anthropic, Gemini and their relatives. Any other refusal is not an overflow.
+    """
+    status = status_code(error)
+    if status is None:
+        return False
+    return status in _OVERFLOW_STATUSES and _OVERFLOW.search(_refusal_text(error)) is not None
+
+
+def is_connection_failure(error: BaseException) -> bool:
+    """Whether no answer came because the server could not be reached or hung up."""
+    if isinstance(error, openai.APIConnectionError):
+        return not isinstance(error.__cause__, _TRUE_TIMEOUTS)
+    return isinstance(error, _BROKEN_WIRE) and not isinstance(error, _TRUE_TIMEOUTS)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """Whether every further request will be refused too: a wrong key, no access, an unknown model, no credit left."""
+    return status_code(error) in _FATAL_STATUSES or _is_quota_exhausted(error)
+
+
+def retry_after_s(error: BaseException, *, now_s: float | None = None) -> float | None:
+    """Return how long the server asks to wait, in seconds from now, or None where it does not say.
+
+    Args:
+        error: The refusal.
+        now_s: The present as seconds since the epoch, for a `Retry-After` that is a date; None reads the clock.
+    """
+    headers = _headers(error)
+    for name in ("retry-after-ms", "x-ms-retry-after-ms"):
+        if (milliseconds := _number(headers.get(name))) is not None:
+            return max(0.0, milliseconds / 1000)
+    value = headers.get("retry-after")
+    if value is None:
+        return None
+    if (seconds := _number(value)) is not None:
+        return max(0.0, seconds)
+    try:
+        until_s = parsedate_to_datetime(value).timestamp()
+    except ValueError:
+        return None
+    return max(0.0, until_s - (time.time() if now_s is None else now_s))
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    if isinstance(error, openai.APIStatusError | httpx.HTTPStatusError):
+        return error.response.headers
+    if isinstance(error, aiohttp.ClientResponseError) and error.headers is not None:
+        return error.headers
+    return {}
+
+
+def _refusal_text(error: BaseException) -> str:
+    """Return what the server says is wrong, without what it repeats of the request (a prompt may say anything)."""
+    if not isinstance(error, openai.APIError):
+        return str(error)
+    if not isinstance(error.body, Mapping):
+        return str(error.body or error.message)
+    return "\n".join(
+        str(error.body.get(name))
+        for name in ("code", "type", "message", "detail")
+        if isinstance(error.body.get(name), str)
+    )
+
+
+def _is_quota_exhausted(error: BaseException) -> bool:
+    return isinstance(error, openai.APIError) and error.code == "insufficient_quota"
+
+
+def _number(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None

@@ -1,0 +1,95 @@
+"""Sampling over HTTP: the model's own OpenAI client, on the aiohttp transport."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import openai
+from openai.types.chat import ChatCompletion
+
+from artkit.transport.errors import EmptyReplyError
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.transport.sampling_client import SamplingRequest
+
+__all__ = ["OpenAISamplingClient"]
+
+_LIMITS = httpx.Limits(
+    # How many requests run at once is decided by whoever starts the rollouts, not by a hidden limit down here.
+    max_connections=100_000,
+    max_keepalive_connections=100_000,
+    # Below the five seconds after which uvicorn, and so vLLM, hangs up on an idle connection: a request never meets a
+    # connection that is just being closed.
+    keepalive_expiry=3.0,
+)
+
+
+class OpenAISamplingClient:
+    """A `SamplingClient` for any `art.Model` with an inference endpoint.
+
+    It is the model's own client with another transport under it, so ART's cost accounting and token metadata stay. The
+    OpenAI client's own retries and time-out are off: the request's `timeout_s` is the one deadline. (Under ART 0.5.23 a
+    time-out of the OpenAI client would also be taken for the loss of the server.)
+
+    Args:
+        model: A model whose `openai_client()` works: registered, or made with an endpoint and a key.
+    """
+
+    def __init__(self, model: art.Model[Any, Any]) -> None:
+        self._http_client = openai.DefaultAioHttpClient(limits=_LIMITS, timeout=None)
+        self._client = model.openai_client().with_options(http_client=self._http_client, max_retries=0, timeout=None)
+
+    async def complete(self, request: SamplingRequest) -> ChatCompletion:
+        """Send one request.
+
+        Raises:
+            TimeoutError: `request.timeout_s` passed.
+            EmptyReplyError: The server answered something that is no chat completion.
+            openai.APIError: The server refused, failed or could not be reached.
+        """
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                completion = await self._client.chat.completions.create(**_arguments(request))
+        except json.JSONDecodeError as error:
+            raise _not_a_completion(error.doc) from error
+        if not isinstance(completion, ChatCompletion):
+            raise _not_a_completion(completion)
+        return completion
+
+    async def close(self) -> None:
+        """Close the transport; the model's own client is left as it was."""
+        await self._http_client.aclose()
+
+
+def _arguments(request: SamplingRequest) -> dict[str, Any]:
+    """Return the arguments of `create`: what was left open is left out, so that the server's default holds."""
+    arguments: dict[str, Any] = {
+        "model": request.model,
+        "messages": request.messages,
+        "temperature": request.temperature,
+        "top_p": request.top_p,
+    }
+    if request.tools:
+        arguments["tools"] = request.tools
+    if request.logprobs:
+        arguments["logprobs"] = True
+    if request.stop is not None:
+        arguments["stop"] = request.stop if isinstance(request.stop, str) else list(request.stop)
+    for name in ("max_completion_tokens", "seed"):
+        if (value := getattr(request, name)) is not None:
+            arguments[name] = value
+    if request.extra_body:
+        arguments["extra_body"] = dict(request.extra_body)
+    return arguments
+
+
+def _not_a_completion(answer: object) -> EmptyReplyError:
+    return EmptyReplyError(
+        f"the server's answer is no chat completion: {str(answer)[:200]!r}",
+        "check that the model's inference_base_url is an OpenAI-compatible endpoint, usually ending in /v1",
+    )

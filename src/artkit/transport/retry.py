@@ -1,0 +1,138 @@
+"""One model turn, asked for until there is a reply or the budget is spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+
+from artkit.errors import ConfigurationError
+from artkit.transport.errors import EmptyReplyError, is_retryable, retry_after_s
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+
+    from artkit.transport.sampling_client import SamplingClient, SamplingRequest
+
+__all__ = ["RetryPolicy", "complete_with_retry"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryPolicy:
+    """How long to wait between attempts.
+
+    The wait before retry n is `initial_wait_s * 2**(n-1)` plus up to `initial_wait_s` at random, at most `max_wait_s`;
+    and never less than what the server asked for in `Retry-After`, up to `max_retry_after_s`.
+
+    Attributes:
+        initial_wait_s: The wait before the first retry, in seconds, without its random part.
+        max_wait_s: The longest wait of our own choosing, in seconds.
+        max_retry_after_s: The longest wait that a server may ask for, in seconds. Beyond it, trying too early and being
+            refused is better than standing still.
+        sleep: Waits that many seconds; a test hands in one that does not.
+    """
+
+    initial_wait_s: float = 0.5
+    max_wait_s: float = 30.0
+    max_retry_after_s: float = 120.0
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    def __post_init__(self) -> None:
+        for name in ("initial_wait_s", "max_wait_s", "max_retry_after_s"):
+            if (value := getattr(self, name)) < 0:
+                raise ConfigurationError(f"{name}={value!r} is negative", "give it 0 or more seconds")
+
+
+async def complete_with_retry(
+    client: SamplingClient,
+    request: SamplingRequest,
+    *,
+    max_retries: int,
+    policy: RetryPolicy | None = None,
+    on_discard: Callable[[ChatCompletion], None] | None = None,
+) -> tuple[ChatCompletion, int]:
+    """Ask `client` until it replies; what cannot succeed on a second try is raised at once.
+
+    Cancelling it cancels the attempt or the wait that it is in.
+
+    Args:
+        client: Whom to ask; called one attempt at a time.
+        request: What to ask; the same for every attempt.
+        max_retries: How many attempts may follow the first.
+        policy: How long to wait in between; None is `RetryPolicy()`.
+        on_discard: Called with each empty reply, whose tokens were paid for all the same.
+
+    Returns:
+        The reply, and how many retries it took.
+
+    Raises:
+        EmptyReplyError: Every attempt was answered without a reply in it.
+        TimeoutError: The last attempt ran into `request.timeout_s`.
+        openai.APIError: The last attempt's failure, or the first that is not worth a retry.
+    """
+    if max_retries < 0:
+        raise ConfigurationError(f"max_retries={max_retries!r} is negative", "give it 0 to try once")
+    policy = policy or RetryPolicy()
+    attempts = 0
+
+    async def ask() -> ChatCompletion:
+        nonlocal attempts
+        attempts += 1
+        completion = await client.complete(request)
+        if not _is_empty(completion):
+            return completion
+        if on_discard is not None:
+            on_discard(completion)
+        raise EmptyReplyError(
+            f"the server of {request.model!r} answered without a reply in it (attempt {attempts})",
+            "look into the server's log; a higher max_retries helps where it happens now and then",
+        )
+
+    retrying = AsyncRetrying(
+        stop=stop_after_attempt(max_retries + 1),
+        wait=_wait(policy),
+        retry=retry_if_exception(is_retryable),
+        sleep=policy.sleep,
+        reraise=True,
+    )
+    return await retrying(ask), attempts - 1
+
+
+def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:
+    own_s = wait_exponential_jitter(initial=policy.initial_wait_s, max=policy.max_wait_s, jitter=policy.initial_wait_s)
+
+    def wait_s(state: RetryCallState) -> float:
+        error = state.outcome.exception() if state.outcome is not None else None
+        asked_s = (retry_after_s(error) if error is not None else None) or 0.0
+        return max(own_s(state), min(asked_s, policy.max_retry_after_s))
+
+    return wait_s
+
+
+def _is_empty(completion: ChatCompletion) -> bool:
+    """Whether there is nothing in the reply, and nothing on record that the model sampled.
+
+    A policy may well sample its end token first. That is an action like any other: asking again until it says something
+    would train it on a distribution that it does not have.
+    """
+    if not completion.choices:
+        return True
+    choice = completion.choices[0]
+    message: ChatCompletionMessage | None = choice.message
+    if message is None:  # against the type, but servers do
+        return True
+    extra = message.model_extra or {}
+    said = (
+        message.content,
+        message.tool_calls,
+        message.refusal,
+        message.function_call,
+        message.audio,
+        extra.get("reasoning_content"),
+        extra.get("reasoning"),
+    )
+    sampled = choice.logprobs is not None and choice.logprobs.content
+    return not any((*said, sampled, (choice.model_extra or {}).get("token_ids")))

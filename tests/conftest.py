@@ -1,0 +1,110 @@
+"""What every test stands on: no network, no keys, and torch only where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import ipaddress
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+# Before anything imports ART: its dependencies read these once.
+os.environ.update(
+    LITELLM_LOCAL_MODEL_COST_MAP="True",  # else litellm fetches its price map
+    PYTHON_DOTENV_DISABLED="1",  # else a developer's .env, keys included, enters the tests
+    WANDB_MODE="disabled",
+    WANDB_ERROR_REPORTING="false",
+    WEAVE_DISABLED="true",
+    HF_HUB_OFFLINE="1",
+    HF_HUB_DISABLE_TELEMETRY="1",
+    TOKENIZERS_PARALLELISM="false",
+)
+KEYS = ("ANTHROPIC_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "TINKER_API_KEY", "WANDB_API_KEY")
+for key in KEYS:
+    os.environ.pop(key, None)
+
+TESTS = Path(__file__).parent
+NEEDS_TORCH = (TESTS / "backends" / "torch", TESTS / "end_to_end")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+
+reached_out: list[str] = []
+
+
+class NetworkRefusedError(ConnectionRefusedError):
+    """A test tried to leave the machine."""
+
+
+def _is_loopback(host: object) -> bool:
+    if host in (None, "", "localhost", b"localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(host.decode() if isinstance(host, bytes) else str(host)).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse(host: object) -> None:
+    if not _is_loopback(host):
+        reached_out.append(str(host))
+        raise NetworkRefusedError(f"tests stay on this machine; something asked for {host!r}")
+
+
+class LoopbackSocket(socket.socket):
+    """A socket that connects to this machine only."""
+
+    def connect(self, address: Any) -> None:
+        if self.family != socket.AF_UNIX:
+            _refuse(address[0])
+        super().connect(address)
+
+    def connect_ex(self, address: Any) -> int:
+        if self.family != socket.AF_UNIX:
+            _refuse(address[0])
+        return super().connect_ex(address)
+
+
+_getaddrinfo = socket.getaddrinfo
+
+
+def _loopback_getaddrinfo(host: Any, *args: Any, **kwargs: Any) -> Any:
+    _refuse(host)
+    return _getaddrinfo(host, *args, **kwargs)
+
+
+socket.socket = LoopbackSocket  # type: ignore[misc]
+socket.getaddrinfo = _loopback_getaddrinfo
+
+
+@pytest.fixture(autouse=True)
+def _stays_on_this_machine() -> Iterator[None]:
+    """Fails the test that reached out, also when the code under test swallowed the refusal."""
+    reached_out.clear()
+    yield
+    assert reached_out == []
+
+
+@pytest.fixture(autouse=True)
+def _has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test that needs a key sets it; a key that one test set is gone in the next."""
+    for name in KEYS:
+        monkeypatch.delenv(name, raising=False)
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """Without torch, the modules that import it are not even read."""
+    if not HAS_TORCH and any(collection_path.is_relative_to(directory) for directory in NEEDS_TORCH):
+        return True
+    return None
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks what needs torch, and skips it where torch is missing."""
+    for item in items:
+        if any(item.path.is_relative_to(directory) for directory in NEEDS_TORCH):
+            item.add_marker(pytest.mark.torch)
+        if not HAS_TORCH and item.get_closest_marker("torch"):
+            item.add_marker(pytest.mark.skip(reason="needs the torch extra"))

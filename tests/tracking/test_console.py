@@ -1,0 +1,163 @@
+"""The console tracker."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from artkit.tracking import (
+    CheckpointsPruned,
+    ConsoleTracker,
+    RolloutFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    Tracker,
+    TrackingEvent,
+    ValidationFinished,
+    Warned,
+)
+
+
+def rollout(failure: str | None = None) -> RolloutFinished:
+    """Make a rollout of training."""
+    return RolloutFinished(split="train", scenario_id="a", member=0, seconds=0.1, failure=failure)
+
+
+def step(index: int, *, total_steps: int | None = 3, seconds: float = 2.0) -> StepFinished:
+    """Make a step with the metrics that the demo logs."""
+    return StepFinished(
+        step=index + 1,
+        epoch=0,
+        index=index,
+        total_steps=total_steps,
+        metrics={"train/reward": 0.25, "train/success": 0.5, "train/turns": 3.0},
+        tokens_per_s=1234.0,
+        seconds=seconds,
+    )
+
+
+def plain(*events: TrackingEvent) -> list[str]:
+    """Return the lines written where there is no terminal."""
+    file = io.StringIO()
+    tracker = ConsoleTracker(file=file)
+    for event in events:
+        tracker.handle(event)
+    return file.getvalue().splitlines()
+
+
+@pytest.fixture(autouse=True)
+def _ordinary_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the machine's own environment says about terminals is not under test."""
+    monkeypatch.setenv("TERM", "xterm")
+    for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_is_a_tracker() -> None:
+    """The trainer takes whatever has `handle`."""
+    assert isinstance(ConsoleTracker(file=io.StringIO()), Tracker)
+
+
+def test_without_a_terminal_each_step_is_a_line() -> None:
+    """A log file holds neither a redrawn line nor escape codes."""
+    lines = plain(
+        RunStarted(plan_text="the plan", total_steps=3),
+        rollout(),
+        step(0),
+        step(1, seconds=4.0),
+        ValidationFinished(name="val", step=2, metrics={"val/reward": 0.75}, seconds=1.25),
+        CheckpointsPruned(step=2, kept={2: "current", 1: "best"}, deleted=(0,)),
+        RunFinished(report_text="done\nwell"),
+    )
+
+    assert lines == [
+        "the plan",
+        "step 1/3: reward 0.250  success 0.500  1,234 tok/s  0:04 left",
+        "step 2/3: reward 0.250  success 0.500  1,234 tok/s  0:03 left",
+        "val at step 2: reward 0.750  (1.2 s)",
+        "step 2: checkpoints 1, 2 kept, 0 deleted",
+        "done",
+        "well",
+    ]
+
+
+def test_an_open_ended_run_shows_no_time_left() -> None:
+    """Nobody knows it."""
+    lines = plain(RunStarted(plan_text="endless"), step(0, total_steps=None))
+
+    assert lines == ["endless", "step 1: reward 0.250  success 0.500  1,234 tok/s"]
+
+
+def test_failed_rollouts_are_counted_in_the_step_line() -> None:
+    """A run that loses rollouts must not look healthy."""
+    lines = plain(RunStarted(plan_text="plan", total_steps=3), rollout("TimeoutError: 60 s"), step(0))
+
+    assert lines[-1].endswith("1 rollouts failed")
+
+
+def test_text_is_shown_as_it_is() -> None:
+    """What a model wrote is neither markup nor an emoji code."""
+    assert plain(Warned(text="[bold]no[/] :smile: [/oops]")) == ["warning: [bold]no[/] :smile: [/oops]"]
+
+
+def test_the_metrics_to_show_are_the_users_choice() -> None:
+    """Not every environment has `success`."""
+    file = io.StringIO()
+
+    ConsoleTracker(file=file, show=("turns", "absent")).handle(step(0))
+
+    assert file.getvalue() == "step 1/3: turns 3.000  1,234 tok/s  0:04 left\n"
+
+
+def test_pruning_that_deleted_nothing_is_silent() -> None:
+    """It happens at every step."""
+    assert plain(CheckpointsPruned(step=1, kept={1: "current"})) == []
+
+
+@pytest.mark.parametrize("end", [RunFinished(report_text="done"), None])
+def test_a_terminal_gets_its_cursor_back(end: RunFinished | None) -> None:
+    """A run that ends in an error sends no last event."""
+    file = Terminal()
+    tracker = ConsoleTracker(file=file)
+    tracker.handle(RunStarted(plan_text="plan", total_steps=3))
+    tracker.handle(rollout())
+    tracker.handle(step(0))
+
+    if end is not None:
+        tracker.handle(end)
+    del tracker
+
+    hidden, shown = "\x1b[?25l", "\x1b[?25h"
+    assert file.getvalue().count(hidden) == file.getvalue().count(shown) == 1
+
+
+def test_a_dumb_terminal_gets_plain_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It cannot redraw a line."""
+    monkeypatch.setenv("TERM", "dumb")
+    file = Terminal()
+    tracker = ConsoleTracker(file=file)
+
+    tracker.handle(RunStarted(plan_text="plan", total_steps=3))
+    tracker.handle(step(0))
+
+    assert file.getvalue().splitlines()[1].startswith("step 1/3: reward 0.250")
+
+
+def test_a_terminal_shows_the_last_step_in_one_line() -> None:
+    """Steps redraw a line instead of filling the screen."""
+    file = Terminal()
+    tracker = ConsoleTracker(file=file)
+
+    tracker.handle(RunStarted(plan_text="plan", total_steps=3))
+    tracker.handle(step(0))
+    tracker.handle(RunFinished(report_text="done"))
+
+    assert "step 1/3" in file.getvalue()
+    assert file.getvalue().endswith("done\n")

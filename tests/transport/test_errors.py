@@ -1,0 +1,230 @@
+"""What an exception of the transport means."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import aiohttp
+import httpx
+import openai
+import pytest
+
+from artkit.transport import (
+    EmptyReplyError,
+    is_connection_failure,
+    is_context_overflow,
+    is_fatal,
+    is_retryable,
+    retry_after_s,
+    status_code,
+)
+
+REQUEST = httpx.Request("POST", "http://127.0.0.1/v1/chat/completions")
+
+
+def refusal(status: int, error: Any = "no", *, headers: dict[str, str] | None = None) -> openai.APIStatusError:
+    """The error that the OpenAI client raises for such an answer."""
+    body = {"error": error if isinstance(error, dict) else {"message": error}}
+    response = httpx.Response(status, json=body, headers=headers, request=REQUEST)
+    client = openai.OpenAI(api_key="k", base_url="http://127.0.0.1/v1")
+    with client:
+        return client._make_status_error_from_response(response)
+
+
+def connection_error(cause: Exception) -> openai.APIConnectionError:
+    kind = openai.APITimeoutError if isinstance(cause, httpx.TimeoutException) else openai.APIConnectionError
+    error = kind(request=REQUEST)
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 529])
+def test_a_busy_or_broken_server_is_asked_again(status: int) -> None:
+    """Each of these may go away by itself."""
+    error = refusal(status)
+
+    assert (is_retryable(error), is_fatal(error)) == (True, False)
+
+
+@pytest.mark.parametrize("status", [401, 402, 403, 404])
+def test_a_server_that_will_refuse_every_request_is_fatal(status: int) -> None:
+    """A wrong key or an unknown model does not heal; going on would lose every rollout one by one."""
+    error = refusal(status)
+
+    assert (is_retryable(error), is_fatal(error)) == (False, True)
+
+
+@pytest.mark.parametrize("status", [400, 405, 413, 422])
+def test_a_refused_request_is_neither_repeated_nor_fatal(status: int) -> None:
+    """The next rollout's request is another one."""
+    error = refusal(status)
+
+    assert (is_retryable(error), is_fatal(error)) == (False, False)
+
+
+def test_an_exhausted_quota_is_fatal_although_it_is_a_429() -> None:
+    """Waiting does not fill an account."""
+    error = refusal(429, {"message": "You exceeded your current quota", "code": "insufficient_quota"})
+
+    assert (is_retryable(error), is_fatal(error)) == (False, True)
+
+
+@pytest.mark.parametrize(("advice", "status", "expected"), [("true", 400, True), ("false", 503, False)])
+def test_the_servers_own_advice_on_retrying_holds(advice: str, status: int, expected: bool) -> None:
+    """The server knows why it refused."""
+    assert is_retryable(refusal(status, headers={"x-should-retry": advice})) is expected
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        TimeoutError(),
+        ConnectionResetError(),
+        EmptyReplyError("empty", "retry"),
+        connection_error(httpx.ConnectError("refused")),
+        connection_error(httpx.ReadTimeout("slow")),
+        httpx.ReadError("cut off"),
+        aiohttp.ServerDisconnectedError(),
+        aiohttp.ClientPayloadError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_lost_answer_is_asked_for_again(error: Exception) -> None:
+    """No answer says nothing about the request."""
+    assert is_retryable(error)
+
+
+@pytest.mark.parametrize("error", [ValueError("x"), RuntimeError("x"), asyncio.CancelledError(), KeyboardInterrupt()])
+def test_what_is_not_of_the_transport_is_not_retried(error: BaseException) -> None:
+    """A bug stays a bug at the second try, and a cancellation is an order."""
+    assert (is_retryable(error), is_connection_failure(error), is_fatal(error)) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        connection_error(httpx.ConnectError("refused")),
+        # What the aiohttp transport makes of a refused connection.
+        connection_error(httpx.ConnectTimeout("refused")),
+        httpx.ConnectError("refused"),
+        aiohttp.ServerDisconnectedError(),
+        ConnectionRefusedError(),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_server_out_of_reach_is_a_connection_failure(error: Exception) -> None:
+    """Many in a row mean that the server is gone."""
+    assert is_connection_failure(error)
+
+
+@pytest.mark.parametrize("error", [connection_error(httpx.ReadTimeout("slow")), TimeoutError(), refusal(503)])
+def test_a_slow_or_refusing_server_is_in_reach(error: Exception) -> None:
+    """A server that is busy must not be taken for one that is gone."""
+    assert not is_connection_failure(error)
+
+
+OVERFLOWS = {
+    "openai": (400, {"message": "This model's maximum context length is 8192 tokens. However, your messages resulted in 8195 tokens.", "code": "context_length_exceeded"}),
+    "openai responses": (400, "Your input exceeds the context window of this model. Please adjust your input and try again."),
+    "vllm": (400, "This model's maximum context length is 8192 tokens. However, you requested 8195 tokens (7995 in the messages, 200 in the completion)."),
+    "vllm max_tokens": (400, "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context length is 8192 tokens and your request has 500 input tokens"),
+    "vllm decoder": (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
+    "vllm input": (400, "You passed 8193 input tokens and requested 1 output tokens. However, the model's context length is only 8192 tokens"),
+    "sglang": (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
+    "sglang total": (400, "Requested token count exceeds the model's maximum context length of 8192 tokens."),
+    "tgi": (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 200 `max_new_tokens`"),
+    "llama.cpp": (400, {"message": "the request exceeds the available context size, try increasing it", "type": "exceed_context_size_error", "code": 400}),
+    "llama-cpp-python": (400, "Requested tokens (5000) exceed context window of 2048"),
+    "anthropic": (400, "prompt is too long: 213462 tokens > 200000 maximum"),
+    "anthropic max_tokens": (400, "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000"),
+    "bedrock": (400, "Input is too long for requested model."),
+    "gemini": (400, "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576)."),
+    "groq": (400, "Please reduce the length of the messages or completion."),
+    "mistral": (400, "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"),
+    "xai": (400, "This model's maximum prompt length is 131072 but the request contains 140000 tokens."),
+    "litellm": (400, "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException"),
+    "lm studio": (400, "Trying to keep the first 9000 tokens when the context the overflows."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("status", "error"), OVERFLOWS.values(), ids=OVERFLOWS)
+def test_every_servers_wording_of_an_overflow_is_understood(status: int, error: Any) -> None:
+    """Taken for a crash, it would throw the turns before it away; retried, it comes back as it was."""
+    failure = refusal(status, error)
+
+    assert (is_context_overflow(failure), is_retryable(failure), is_fatal(failure)) == (True, False, False)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        (400, "Invalid value for 'temperature': must be at most 2"),
+        (400, "Invalid 'messages[0].content': string too long. Expected a string with maximum length 1048576."),
+        (400, {"message": "unknown tool", "code": "invalid_value"}),
+        (429, "Request too large: please reduce the length of the messages (tokens per minute)"),
+        (401, "maximum context length"),
+    ],
+)
+def test_any_other_refusal_is_no_overflow(status: int, error: Any) -> None:
+    """An episode must not end politely over a mistake in the request."""
+    assert not is_context_overflow(refusal(status, error))
+
+
+def test_what_the_server_repeats_of_the_request_is_not_its_reason() -> None:
+    """A user may well talk about the maximum context length."""
+    response = httpx.Response(
+        422,
+        json={"detail": [{"loc": ["body"], "msg": "field required", "input": "what is the maximum context length?"}]},
+        request=REQUEST,
+    )
+    with openai.OpenAI(api_key="k", base_url="http://127.0.0.1/v1") as client:
+        error = client._make_status_error_from_response(response)
+
+    assert not is_context_overflow(error)
+
+
+@pytest.mark.parametrize("error", [TimeoutError("maximum context length"), ValueError("maximum context length")])
+def test_an_overflow_is_something_a_server_says(error: Exception) -> None:
+    """Only a refusal can be one."""
+    assert not is_context_overflow(error)
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, None),
+        ({"Retry-After": "7"}, 7.0),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After": "Thu, 01 Jan 1970 00:01:40 GMT"}, 40.0),
+        ({"Retry-After": "Thu, 01 Jan 1970 00:00:10 GMT"}, 0.0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "-3"}, None),
+        ({"retry-after-ms": "250", "Retry-After": "1"}, 0.25),
+        ({"x-ms-retry-after-ms": "1500"}, 1.5),
+    ],
+)
+def test_the_wait_that_the_server_asks_for_is_read(headers: dict[str, str], expected: float | None) -> None:
+    """Seconds, dates and milliseconds are in use; nonsense is no answer."""
+    assert retry_after_s(refusal(429, headers=headers), now_s=60.0) == expected
+
+
+def test_other_http_libraries_are_understood_too() -> None:
+    """A judge or a tool may use them."""
+    response = httpx.Response(429, headers={"Retry-After": "2"}, request=REQUEST)
+    by_httpx = httpx.HTTPStatusError("429", request=REQUEST, response=response)
+    info = aiohttp.RequestInfo(url=None, method="GET", headers=None, real_url=None)  # type: ignore[arg-type]
+    by_aiohttp = aiohttp.ClientResponseError(info, (), status=503, headers={"Retry-After": "3"})  # type: ignore[arg-type]
+
+    assert [(status_code(e), is_retryable(e), retry_after_s(e)) for e in (by_httpx, by_aiohttp)] == [
+        (429, True, 2.0),
+        (503, True, 3.0),
+    ]
+
+
+def test_no_answer_has_neither_status_nor_wait() -> None:
+    """There is nothing to read them from."""
+    error = TimeoutError()
+
+    assert (status_code(error), retry_after_s(error)) == (None, None)
