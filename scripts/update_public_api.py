@@ -91,7 +91,7 @@ def _class(node: ast.ClassDef) -> Iterator[str]:
 
 
 def _is_public(name: str) -> bool:
-    return not name.startswith("_") or name in ("__init__", "__call__", "__or__", "__aenter__", "__aexit__")
+    return not name.startswith("_") or name in ("_", "__init__", "__call__", "__or__", "__aenter__", "__aexit__")
 
 
 if __name__ == "__main__":

@@ -23,15 +23,15 @@ os.environ.update(
     HF_HUB_DISABLE_TELEMETRY="1",
     TOKENIZERS_PARALLELISM="false",
 )
-KEYS = ("ANTHROPIC_API_KEY", "HF_TOKEN", "OPENAI_API_KEY", "TINKER_API_KEY", "WANDB_API_KEY")
-for key in KEYS:
-    os.environ.pop(key, None)
+# A test that needs a key sets its own.
+for key in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))]:
+    del os.environ[key]
 
 TESTS = Path(__file__).parent
 NEEDS_TORCH = (TESTS / "backends" / "torch", TESTS / "end_to_end")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 
-reached_out: list[str] = []
+_reached_out: list[str] = []
 
 
 class NetworkRefusedError(ConnectionRefusedError):
@@ -49,7 +49,7 @@ def _is_loopback(host: object) -> bool:
 
 def _refuse(host: object) -> None:
     if not _is_loopback(host):
-        reached_out.append(str(host))
+        _reached_out.append(str(host))
         raise NetworkRefusedError(f"tests stay on this machine; something asked for {host!r}")
 
 
@@ -80,18 +80,11 @@ socket.getaddrinfo = _loopback_getaddrinfo
 
 
 @pytest.fixture(autouse=True)
-def _stays_on_this_machine() -> Iterator[None]:
-    """Fails the test that reached out, also when the code under test swallowed the refusal."""
-    reached_out.clear()
-    yield
-    assert reached_out == []
-
-
-@pytest.fixture(autouse=True)
-def _has_no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A test that needs a key sets it; a key that one test set is gone in the next."""
-    for name in KEYS:
-        monkeypatch.delenv(name, raising=False)
+def reached_out() -> Iterator[list[str]]:
+    """The hosts that were refused; they fail the test, also when the code under test swallowed the refusal."""
+    _reached_out.clear()
+    yield _reached_out
+    assert _reached_out == []
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

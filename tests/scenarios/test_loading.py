@@ -123,7 +123,7 @@ def test_unknown_fields_of_a_type_of_ones_own_are_refused(tmp_path: Path) -> Non
 
 def test_a_key_that_was_named_must_be_there() -> None:
     """Every label would be None, and every reward nothing."""
-    with pytest.raises(ConfigurationError, match="row 0: field 'answr' is missing .*the row has 'prompt', 'answer'"):
+    with pytest.raises(ConfigurationError, match=r"row 0: field 'answr' is missing .*the row has 'prompt', 'answer'"):
         from_dataset([{"prompt": "x", "answer": "5"}], label_key="answr")
 
 

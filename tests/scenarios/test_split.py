@@ -40,7 +40,7 @@ def test_more_data_moves_no_scenario(ids: list[str], more: list[str], share: flo
 
 @given(names, shares, shares)
 def test_a_larger_share_only_moves_scenarios_into_validation(ids: list[str], one: float, other: float) -> None:
-    """So a run on the smaller share has not trained on the larger one's training data only by luck."""
+    """A set that was held out once stays held out."""
     less, more = sorted((one, other))
 
     assert set(split_scenarios(scenarios(ids), validation=less).validation) <= set(

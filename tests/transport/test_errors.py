@@ -9,6 +9,7 @@ import aiohttp
 import httpx
 import openai
 import pytest
+from multidict import CIMultiDict
 
 from artkit.transport import (
     EmptyReplyError,
@@ -215,7 +216,7 @@ def test_other_http_libraries_are_understood_too() -> None:
     response = httpx.Response(429, headers={"Retry-After": "2"}, request=REQUEST)
     by_httpx = httpx.HTTPStatusError("429", request=REQUEST, response=response)
     info = aiohttp.RequestInfo(url=None, method="GET", headers=None, real_url=None)  # type: ignore[arg-type]
-    by_aiohttp = aiohttp.ClientResponseError(info, (), status=503, headers={"Retry-After": "3"})  # type: ignore[arg-type]
+    by_aiohttp = aiohttp.ClientResponseError(info, (), status=503, headers=CIMultiDict({"Retry-After": "3"}))  # type: ignore[arg-type]
 
     assert [(status_code(e), is_retryable(e), retry_after_s(e)) for e in (by_httpx, by_aiohttp)] == [
         (429, True, 2.0),

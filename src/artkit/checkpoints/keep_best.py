@@ -54,8 +54,7 @@ class KeepBest(CheckpointPolicy):
 
     def judge(self, saved: frozenset[int], history: MetricHistory) -> Mapping[int, Verdict]:
         """Return the verdicts by rank, or keep all where nothing can be ranked."""
-        logged = history.values(self.metric)
-        values = {step: logged[step] for step in saved if step in logged}
+        values = history.values(self.metric, at=saved)
         if not values:
             return dict.fromkeys(saved, Verdict(keep=True, why=self._no_metric(history)))
         sign = 1 if self.mode == "min" else -1

@@ -35,7 +35,7 @@ class MetricHistory:
 
     def __init__(self) -> None:
         self._columns: dict[str, _Column] = {}
-        self._names: set[str] = set()
+        self._known = set(_NOT_METRICS)
         self.skipped_lines = 0
 
     @classmethod
@@ -77,20 +77,25 @@ class MetricHistory:
 
     def metrics(self) -> frozenset[str]:
         """Return the names of all metrics that were logged with a finite value at least once."""
-        return frozenset(self._names)
+        return frozenset(self._known - _NOT_METRICS)
 
-    def values(self, metric: str) -> dict[int, float]:
-        """Return the value of `metric` at each step that has one, steps ascending."""
+    def values(self, metric: str, *, at: Collection[int] | None = None) -> dict[int, float]:
+        """Return the value of `metric` at each step that has one, steps ascending.
+
+        Args:
+            metric: The metric as the file names it, split first.
+            at: Look at these steps only; None looks at all.
+        """
         column = self._columns.get(metric)
-        return {} if column is None else column.values()
+        return {} if column is None else column.values(at)
 
     def row_at(self, step: int) -> dict[str, float]:
         """Return the value of every metric that has one at `step`."""
-        by_metric = {metric: column.values() for metric, column in sorted(self._columns.items())}
-        return {metric: values[step] for metric, values in by_metric.items() if step in values}
+        by_metric = {metric: column.values({step}) for metric, column in sorted(self._columns.items())}
+        return {metric: values[step] for metric, values in by_metric.items() if values}
 
     def __repr__(self) -> str:
-        return f"MetricHistory({len(self._names)} metrics)"
+        return f"MetricHistory({len(self.metrics())} metrics)"
 
     def _add(self, row: Mapping[str, Any], metrics: Collection[str] | None) -> None:
         step = row.get("step", row.get("training_step"))
@@ -99,18 +104,18 @@ class MetricHistory:
         if type(step) is not int or not 0 <= step <= _MAX_STEP:
             self.skipped_lines += 1
             return
-        for name, value in row.items():
-            if name in _NOT_METRICS or (metrics is not None and name not in metrics and name in self._names):
-                continue
-            if not isinstance(value, int | float) or not _is_finite(value):
-                continue
-            self._names.add(name)
-            if metrics is None or name in metrics:
-                column = self._columns.get(name)
-                if column is None:
-                    column = self._columns[name] = _Column()
-                column.steps.append(step)
-                column.numbers.append(value)
+        # A row of known names has nothing to tell but the values that are wanted.
+        names = row if metrics is None or not row.keys() <= self._known else metrics
+        for name in names:
+            value = row.get(name)
+            if name not in _NOT_METRICS and isinstance(value, int | float) and _is_finite(value):
+                self._known.add(name)
+                if metrics is None or name in metrics:
+                    column = self._columns.get(name)
+                    if column is None:
+                        column = self._columns[name] = _Column()
+                    column.steps.append(step)
+                    column.numbers.append(value)
 
 
 class _Column:
@@ -122,9 +127,11 @@ class _Column:
         self.steps = array("q")
         self.numbers = array("d")
 
-    def values(self) -> dict[int, float]:
-        # dict() lets the last row of a step win.
-        return dict(sorted(dict(zip(self.steps, self.numbers, strict=True)).items()))
+    def values(self, at: Collection[int] | None) -> dict[int, float]:
+        rows = zip(self.steps, self.numbers, strict=True)
+        # The last row of a step stays in the dict.
+        by_step = dict(rows) if at is None else {step: value for step, value in rows if step in at}
+        return {step: by_step[step] for step in sorted(by_step)}
 
 
 def _is_finite(value: float) -> bool:

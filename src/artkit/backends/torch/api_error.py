@@ -36,7 +36,7 @@ class ApiError(Exception):
     @property
     def body(self) -> dict[str, Any]:
         """The JSON body of the answer."""
-        kind = "server_error" if self.status >= 500 else "invalid_request_error"  # noqa: PLR2004
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
         return {"error": {"message": self.message, "type": kind, "param": self.param, "code": self.code}}
 
     def as_openai_error(self) -> openai.APIStatusError:

@@ -8,14 +8,13 @@ import os
 import weakref
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
-from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
-import torch
 from art import TrainResult
 
 from artkit.backends.torch.chat_service import ChatService
+from artkit.backends.torch.devices import find_device
 from artkit.backends.torch.losses import PolicyLoss
 from artkit.backends.torch.policy import Policy
 from artkit.backends.torch.sampling_client import TorchSamplingClient
@@ -35,8 +34,6 @@ __all__ = ["TorchBackend"]
 _ONE_THREAD_PARAMETERS = 5_000_000
 # That of ART's LocalBackend.
 _DEFAULT_SFT_BATCH_SIZE = 2
-
-_pinned_steps: ContextVar[dict[str, int] | None] = ContextVar("_pinned_steps", default=None)
 
 
 class TorchBackend:
@@ -61,12 +58,11 @@ class TorchBackend:
         if dtype != "float32":
             raise ConfigurationError(f"dtype={dtype!r} is not supported", "use dtype='float32'")
         self._path = Path(path)
-        self._device = _find_device(device)
+        self._device = find_device(device)
         self._seed = seed
         self._policies: dict[tuple[str, str], Policy] = {}
         self._worker = Worker()
         self._service = ChatService(self._worker)
-        self._leases: dict[tuple[str, str], list[int]] = {}
         self._is_closed = False
         # Runs on `close`, when the backend is dropped, and when the interpreter ends: whichever comes first.
         self._release = weakref.finalize(self, _release, self._worker, self._service, self._policies)
@@ -95,7 +91,7 @@ class TorchBackend:
         policy = await asyncio.to_thread(
             Policy,
             name=model.name,
-            base_model=model.base_model,
+            base_model=cast("art.TrainableModel[Any, Any]", model).base_model,
             directory=directory,
             seed=self._seed,
             device=self._device,
@@ -200,7 +196,7 @@ class TorchBackend:
         if policy is None:
             return model.name if step is None else f"{model.name}@{step}"
         if step is None:
-            step = (_pinned_steps.get() or {}).get(model.name, policy.step)
+            step = policy.step if policy.leases.pinned is None else policy.leases.pinned
         return f"{model.name}@{step}"
 
     async def _get_step(self, model: art.TrainableModel[Any, Any]) -> int:
@@ -209,9 +205,7 @@ class TorchBackend:
     async def _delete_checkpoint_files(
         self, model: art.TrainableModel[Any, Any], steps_to_keep: Collection[int]
     ) -> None:
-        policy = self._policy(model)
-        leased = self._leases.get(_key(model), [])
-        await asyncio.to_thread(policy.forget, keep=frozenset({*steps_to_keep, *leased}))
+        await asyncio.to_thread(self._policy(model).forget, keep=frozenset(steps_to_keep))
 
     async def _prepare_backend_for_training(
         self, model: art.TrainableModel[Any, Any], config: object = None
@@ -241,9 +235,7 @@ class TorchBackend:
         # openpipe-art 0.5.18 has no such setting: all turns are learnt there.
         last_turn_only = getattr(config, "assistant_turns", "all") == "last"
         with policy.training():
-            batches = imitate(
-                policy, self._worker, demonstrations, rates, batch_size, last_turn_only=last_turn_only
-            )
+            batches = imitate(policy, self._worker, demonstrations, rates, batch_size, last_turn_only=last_turn_only)
             async with aclosing(batches):
                 async for metrics in batches:
                     yield metrics
@@ -255,19 +247,14 @@ class TorchBackend:
         Raises:
             CheckpointError: There is no checkpoint of that step.
         """
-        steps = self._policy(model).checkpoints.steps()
+        policy = self._policy(model)
+        steps = policy.checkpoints.steps()
         if step not in steps:
             raise CheckpointError(
                 f"{model.name!r} has no checkpoint of step {step}", f"there are checkpoints of {sorted(steps)}"
             )
-        leases = self._leases.setdefault(_key(model), [])
-        leases.append(step)
-        token = _pinned_steps.set({**(_pinned_steps.get() or {}), model.name: step})
-        try:
+        with policy.leases.lease(step):
             yield
-        finally:
-            _pinned_steps.reset(token)
-            leases.remove(step)
 
     def _policy(self, model: art.Model[Any, Any]) -> Policy:
         self._check_open()
@@ -290,18 +277,6 @@ class TorchBackend:
 def _key(model: art.Model[Any, Any]) -> tuple[str, str]:
     """Where ART keeps a model: under its run name, which openpipe-art 0.5.18 does not have."""
     return model.project, getattr(model, "run_name", None) or model.name
-
-
-def _find_device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except RuntimeError as error:
-        raise ConfigurationError(f"device={name!r} is no device: {error}", "use 'auto', 'cpu' or 'cuda'") from error
-    if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
-        raise ConfigurationError(f"device={name!r} is not available here", "use 'auto' or 'cpu'")
-    return device
 
 
 def _release(worker: Worker, service: ChatService, policies: dict[tuple[str, str], Policy]) -> None:

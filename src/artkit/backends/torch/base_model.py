@@ -115,7 +115,9 @@ def load_weights(decoder: Decoder, directory: Path) -> None:
 
 def save_model(decoder: Decoder, tokenizer: ChatTokenizer, directory: Path) -> None:
     """Write a Hugging Face directory: weights, configuration and tokenizer."""
-    save_file({name: value.cpu() for name, value in decoder.state_dict().items()}, directory / _WEIGHTS, {"format": "pt"})
+    save_file(
+        {name: value.cpu() for name, value in decoder.state_dict().items()}, directory / _WEIGHTS, {"format": "pt"}
+    )
     config = {**decoder.config.to_hugging_face(), "eos_token_id": sorted(tokenizer.end_ids)}
     (directory / _CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
     tokenizer.save(directory)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Generation"]
 
-# Bounds of one prefill pass and of the rows in flight: memory, not correctness.
-_PREFILL_TOKENS = 8192
+# Padded tokens of one pass over prompts, and sequences in flight: bounds of memory.
+_PREFILL_TOKENS = 4096
 _MAX_ROWS = 512
 
 
@@ -126,7 +126,9 @@ class Batch:
         first = len(self._rows)
         self._rows.extend(joining)
         self._cache.reserve(len(self._rows), longest)
-        padded = torch.tensor([[*row.prompt_ids, *[0] * (longest - len(row.prompt_ids))] for row in joining], device=device)
+        padded = torch.tensor(
+            [[*row.prompt_ids, *[0] * (longest - len(row.prompt_ids))] for row in joining], device=device
+        )
         attention = self._cache.prefill(range(first, len(self._rows)))
         hidden = self._decoder(padded, torch.arange(longest, device=device)[None], attention)
         ends = torch.tensor([len(row.prompt_ids) - 1 for row in joining], device=device)

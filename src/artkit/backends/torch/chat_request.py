@@ -86,7 +86,13 @@ class ChatRequest:
                     _field(body, "temperature", "a number from 0 to 2", _is_number_in(0.0, _MAX_TEMPERATURE), 1.0)
                 ),
                 top_p=float(
-                    _field(body, "top_p", "a number above 0 and up to 1", lambda v: _is_number_in(0.0, 1.0)(v) and v > 0, 1.0)
+                    _field(
+                        body,
+                        "top_p",
+                        "a number above 0 and up to 1",
+                        lambda v: _is_number_in(0.0, 1.0)(v) and v > 0,
+                        1.0,
+                    )
                 ),
             ),
             max_tokens=_field(body, limit, "a positive integer", lambda value: _is_integer(value) and value > 0, None),
@@ -116,7 +122,9 @@ def _refuse_unsupported(name: str, value: Any) -> None:
 _REQUIRED: Any = object()
 
 
-def _field(body: dict[str, Any], name: str, expected: str, is_valid: Callable[[Any], bool], default: Any = _REQUIRED) -> Any:
+def _field(
+    body: dict[str, Any], name: str, expected: str, is_valid: Callable[[Any], bool], default: Any = _REQUIRED
+) -> Any:
     value = body.get(name)
     if value is None and default is not _REQUIRED:
         return default

@@ -146,9 +146,7 @@ def _stop_check(tokenizer: ChatTokenizer, stop: tuple[str, ...]) -> Callable[[Se
     return lambda token_ids: any(text in tokenizer.decode(token_ids) for text in stop)
 
 
-def _completion(
-    request: ChatRequest, tokenizer: ChatTokenizer, generation: Generation, number: int
-) -> dict[str, Any]:
+def _completion(request: ChatRequest, tokenizer: ChatTokenizer, generation: Generation, number: int) -> dict[str, Any]:
     """A chat completion with the ids and log probabilities in the shape that vLLM and ART use."""
     text = tokenizer.decode(generation.token_ids)
     cuts = [place for stop in request.stop if (place := text.find(stop)) >= 0]

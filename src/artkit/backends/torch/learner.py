@@ -92,7 +92,7 @@ class Learner:
             new, entropies = batch.score(self.decoder)
             ratios = options.loss.ratios(new, sampled, batch.rows)
             losses = options.loss(new, ratios, advantage) * batch.per_token(weights)
-            (losses.sum() / count).backward()
+            torch.autograd.backward(losses.sum() / count)
             with torch.no_grad():
                 sums["loss"] += float(losses.sum())
                 sums["entropy"] += float(entropies.sum())
@@ -136,7 +136,7 @@ class Learner:
         total = 0.0
         for batch in batches:
             logprobs, _ = batch.score(self.decoder)
-            (-logprobs.sum() / count).backward()
+            torch.autograd.backward(-logprobs.sum() / count)
             total -= float(logprobs.detach().sum())
             yield
         norm = self._update(optimizer, total / count, learning_rate, _MAX_GRAD_NORM, weight_decay=0.0)

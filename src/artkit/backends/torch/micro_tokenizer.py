@@ -96,7 +96,12 @@ class MicroTokenizer:
             "padding": None,
             "added_tokens": specials,
             "normalizer": None,
-            "pre_tokenizer": {"type": "Split", "pattern": {"Regex": "[\\s\\S]"}, "behavior": "Isolated", "invert": False},
+            "pre_tokenizer": {
+                "type": "Split",
+                "pattern": {"Regex": "[\\s\\S]"},
+                "behavior": "Isolated",
+                "invert": False,
+            },
             "post_processor": None,
             "decoder": {"type": "Fuse"},
             "model": {"type": "WordLevel", "vocab": self._id_of, "unk_token": _UNKNOWN},

@@ -14,6 +14,7 @@ from artkit.backends.torch.checkpoints import CheckpointStore
 from artkit.backends.torch.decoder import Decoder
 from artkit.backends.torch.directory_lock import DirectoryLock
 from artkit.backends.torch.learner import Learner
+from artkit.backends.torch.step_leases import StepLeases
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Policy:
 
     def __init__(self, *, name: str, base_model: str, directory: Path, seed: int, device: torch.device) -> None:
         self.name, self.directory, self.seed = name, directory, seed
+        self.leases = StepLeases()
         self.base = BaseModel.open(base_model)
         self._device = device
         self._num_unseeded = 0
@@ -164,8 +166,9 @@ class Policy:
         return f"{self.seed}/{self.step}/{self._num_unseeded}"
 
     def forget(self, *, keep: frozenset[int]) -> None:
-        """Delete the checkpoints of all steps but those in `keep`, the current one and the KL penalty's reference."""
+        """Delete the checkpoints of all steps but those in `keep`, the current, leased and KL-reference ones."""
         with self._lock:
+            keep |= self.leases.steps
             if self._reference is not None and self._reference[0] is not None:
                 keep |= {self._reference[0]}
             self.checkpoints.delete(keep=keep | {self.step})

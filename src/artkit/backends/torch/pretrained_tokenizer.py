@@ -38,7 +38,7 @@ class PretrainedTokenizer:
 
     def __init__(self, directory: Path) -> None:
         # Here, not at the top: the micro model needs no transformers, and importing it takes seconds.
-        from transformers import AutoTokenizer  # noqa: PLC0415
+        from transformers import AutoTokenizer
 
         self._directory = directory
         try:
@@ -88,7 +88,7 @@ class PretrainedTokenizer:
         template_arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """The ids of a conversation; see `ChatTokenizer`."""
-        from jinja2 import TemplateError  # noqa: PLC0415 (as above)
+        from jinja2 import TemplateError
 
         with self._lock:
             try:

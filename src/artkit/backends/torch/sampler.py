@@ -53,7 +53,9 @@ def sample(
     cumulative = weights.cumsum(dim=-1)
     draws = torch.tensor([generator.random() for generator in randoms], dtype=torch.float64, device=logits.device)
     # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
-    ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).clamp(max=logits.shape[1] - 1)
+    ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).clamp(
+        max=logits.shape[1] - 1
+    )
     if any(row.temperature == 0.0 for row in settings):
         greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
         ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)

@@ -87,10 +87,11 @@ class Server:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        given = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+            refusal = ApiError(401, "Incorrect API key: use model.inference_api_key", code="invalid_api_key")
+            return web.json_response(refusal.body, status=refusal.status)
         try:
-            given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-            if not hmac.compare_digest(given.encode(), self.api_key.encode()):
-                raise ApiError(401, "Incorrect API key: use model.inference_api_key", code="invalid_api_key")
             return await handler(request)
         except ApiError as error:
             return web.json_response(error.body, status=error.status)

@@ -34,7 +34,8 @@ class TrainOptions:
                 raise ConfigurationError(f"{name}={value!r} is not a finite number of at least 0", f"try {name}=0.0")
         if self.max_grad_norm is not None and not self.max_grad_norm > 0:
             raise ConfigurationError(
-                f"max_grad_norm={self.max_grad_norm!r} is not positive", "give it a positive number, or None for no limit"
+                f"max_grad_norm={self.max_grad_norm!r} is not positive",
+                "give it a positive number, or None for no limit",
             )
         if self.warmup_steps < 0:
             raise ConfigurationError(f"warmup_steps={self.warmup_steps!r} is negative", "use warmup_steps=0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import TYPE_CHECKING
 
 from artkit.backends.torch.advantages import group_advantages
@@ -14,6 +14,7 @@ from artkit.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
     import art
+    import torch
 
     from artkit.backends.torch.policy import Policy
     from artkit.backends.torch.train_options import TrainOptions
@@ -48,10 +49,10 @@ def reinforce(
             if advantage == 0.0:
                 continue
             parts = [s for s in sampled_sequences(trajectory, vocab_size=policy.base.tokenizer.size) if s.targets]
-            tokens = sum(len(part.targets) for part in parts)
+            count = sum(len(part.targets) for part in parts)
             sequences += parts
             advantages += [advantage] * len(parts)
-            weights += [1.0 / tokens] * len(parts)
+            weights += [1.0 / count] * len(parts)
         trainable += len(sequences) > before
     if not sequences:
         raise BackendError(
@@ -91,7 +92,7 @@ async def imitate(
     batch_size: int,
     *,
     last_turn_only: bool,
-) -> AsyncIterator[dict[str, float]]:
+) -> AsyncGenerator[dict[str, float], None]:
     """Supervised updates on demonstrations, one per batch; behind the last one the next step is saved and served.
 
     Yields:
@@ -101,40 +102,60 @@ async def imitate(
         BackendError: A demonstration cannot be used, an update is not finite, or the checkpoint cannot be written; the
             weights are again those of the current step.
     """
-    window, tokenizer = policy.base.config.max_position_embeddings, policy.base.tokenizer
     optimizer = policy.learner.new_optimizer()
     is_saved = False
     try:
         for index, learning_rate in enumerate(learning_rates):
             members = trajectories[index * batch_size : (index + 1) * batch_size]
-            sequences = [
-                sequence
-                for member in members
-                for sequence in demonstrated_sequences(member, tokenizer, last_turn_only=last_turn_only)
-            ]
-            fitting = [s for s in sequences if s.targets and len(s.token_ids) <= window]
-            if not fitting:
-                raise BackendError(
-                    f"batch {index} of the demonstrations has nothing to learn from",
-                    f"each needs an assistant turn and at most {window} tokens",
-                )
-            metrics = await worker.run(policy.learner.imitate(fitting, learning_rate, optimizer))
+            job = _imitate_batch(policy, members, learning_rate, optimizer, last_turn_only=last_turn_only)
+            metrics = await worker.run(job)
             yield metrics | {
                 "data/step_num_trajectories": float(len(trajectories)),
-                "data/step_trainer_tokens": float(sum(len(sequence.targets) for sequence in fitting)),
-                "data/step_num_dropped_trajectories": float(len(sequences) - len(fitting)),
                 "data/step_num_gradient_steps": float(len(learning_rates)),
             }
         await worker.run(_advance_job(policy))
         is_saved = True
     finally:
         if not is_saved:
-            policy.restore()
+            # Behind whatever slice is still running; the next to train comes behind this.
+            worker.enqueue(_restore_job(policy))
+
+
+def _imitate_batch(
+    policy: Policy,
+    trajectories: Sequence[art.Trajectory],
+    learning_rate: float,
+    optimizer: torch.optim.AdamW,
+    *,
+    last_turn_only: bool,
+) -> Job[dict[str, float]]:
+    window, tokenizer = policy.base.config.max_position_embeddings, policy.base.tokenizer
+    sequences = [
+        sequence
+        for trajectory in trajectories
+        for sequence in demonstrated_sequences(trajectory, tokenizer, last_turn_only=last_turn_only)
+    ]
+    fitting = [sequence for sequence in sequences if sequence.targets and len(sequence.token_ids) <= window]
+    if not fitting:
+        raise BackendError(
+            f"a batch of {len(trajectories)} demonstrations has nothing to learn from",
+            f"each needs an assistant turn and at most {window} tokens",
+        )
+    metrics = yield from policy.learner.imitate(fitting, learning_rate, optimizer)
+    return metrics | {
+        "data/step_trainer_tokens": float(sum(len(sequence.targets) for sequence in fitting)),
+        "data/step_num_dropped_trajectories": float(len(sequences) - len(fitting)),
+    }
 
 
 def _advance_job(policy: Policy) -> Job[int]:
     yield from ()
     return _advance(policy)
+
+
+def _restore_job(policy: Policy) -> Job[None]:
+    yield from ()
+    policy.restore()
 
 
 def _advance(policy: Policy) -> int:

@@ -91,10 +91,18 @@ class Worker:
         Raises:
             BackendError: The worker was stopped.
         """
+        future: asyncio.Future[ResultT] = self.enqueue(job)
+        return await future
+
+    def enqueue(self, job: Job[ResultT]) -> asyncio.Future[ResultT]:
+        """Queue `job` behind the jobs that came before; it runs whether or not the future is awaited.
+
+        Raises:
+            BackendError: The worker was stopped.
+        """
         pending = self._make_pending()
         self._submit(lambda: self._jobs.append((job, pending)))
-        result: ResultT = await pending.future
-        return result
+        return pending.future
 
     def use_threads(self, count: int) -> None:
         """Let PyTorch use at least `count` threads."""

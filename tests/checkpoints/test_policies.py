@@ -1,0 +1,229 @@
+"""Which checkpoints to keep."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from artkit.checkpoints import (
+    CheckpointPolicy,
+    Decision,
+    KeepAll,
+    KeepBest,
+    KeepEvery,
+    KeepLatest,
+    MetricHistory,
+    Verdict,
+)
+from artkit.errors import ConfigurationError
+
+METRIC = "val/reward"
+NOTHING = MetricHistory()
+
+single = st.one_of(
+    st.builds(
+        KeepBest, st.sampled_from([METRIC, "val/cost"]), mode=st.sampled_from(["max", "min"]), count=st.integers(1, 4)
+    ),
+    st.builds(KeepLatest, st.integers(1, 4)),
+    st.builds(KeepEvery, st.integers(1, 5)),
+    st.just(KeepAll()),
+)
+policies = st.recursive(single, lambda inner: st.builds(lambda left, right: left | right, inner, inner), max_leaves=4)
+steps = st.frozensets(st.integers(0, 20), min_size=1)
+values = st.dictionaries(st.integers(0, 25), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
+histories = st.builds(lambda one, two: MetricHistory.from_values({METRIC: one, "val/cost": two}), values, values)
+
+
+def history(**rewards: float) -> MetricHistory:
+    return MetricHistory.from_values({METRIC: {int(name[1:]): value for name, value in rewards.items()}})
+
+
+@given(policies, steps, histories)
+def test_a_decision_never_invents_a_step_and_always_keeps_the_newest(
+    policy: CheckpointPolicy, saved: frozenset[int], logged: MetricHistory
+) -> None:
+    """Every step that was there gets a reason, and none that was not."""
+    decision = policy.decide(saved, logged)
+
+    assert decision.keep <= saved
+    assert max(saved) in decision.keep
+    assert list(decision.why) == sorted(saved)
+    assert all(decision.why.values())
+    assert decision.delete(saved) == saved - decision.keep
+
+
+@given(policies, steps, histories)
+def test_deciding_again_on_what_was_kept_deletes_nothing(
+    policy: CheckpointPolicy, saved: frozenset[int], logged: MetricHistory
+) -> None:
+    """Pruning twice is pruning once."""
+    kept = policy.decide(saved, logged).keep
+
+    assert policy.decide(kept, logged).keep == kept
+
+
+@given(st.sampled_from(["max", "min"]), st.integers(1, 4), steps, values, st.floats(0.01, 9))
+def test_adding_a_worse_step_never_deletes_the_best(mode, count: int, saved, logged, much: float) -> None:
+    """Training on never costs what was reached."""
+    logged = {step: value for step, value in logged.items() if step <= max(saved)}
+    ranked = [logged[step] for step in saved if step in logged]
+    if not ranked:
+        return
+    policy = KeepBest(METRIC, mode=mode, count=count)
+    before = policy.decide(saved, MetricHistory.from_values({METRIC: logged})).keep
+    new = max(saved) + 1
+    worse = min(ranked) - much if mode == "max" else max(ranked) + much
+    after = policy.decide(saved | {new}, MetricHistory.from_values({METRIC: logged | {new: worse}})).keep
+    best = (max if mode == "max" else min)(ranked)
+
+    assert {step for step in before if logged.get(step) == best} <= after
+
+
+@given(policies, policies, steps, histories)
+def test_joined_policies_keep_what_either_keeps(
+    left: CheckpointPolicy, right: CheckpointPolicy, saved: frozenset[int], logged: MetricHistory
+) -> None:
+    """In either order."""
+    union = left.decide(saved, logged).keep | right.decide(saved, logged).keep
+
+    assert (left | right).decide(saved, logged).keep == union == (right | left).decide(saved, logged).keep
+    assert (left | right).ranks_by == left.ranks_by | right.ranks_by
+
+
+@given(policies, steps)
+def test_without_the_metric_nothing_is_deleted(policy: CheckpointPolicy, saved: frozenset[int]) -> None:
+    """Whatever it is joined with: deleting needs evidence."""
+    logged = MetricHistory.from_values({"val/rewrad": dict.fromkeys(saved, 0.5)})
+
+    assert (KeepBest() | policy).decide(saved, logged).keep == saved
+
+
+def test_where_the_metric_is_missing_the_reason_names_those_that_exist() -> None:
+    """A wrong name is the usual cause."""
+    logged = MetricHistory.from_values({"val/accuracy": {1: 0.5}, "train/reward": {1: 0.5}})
+    why = KeepBest().decide({1, 2}, logged).why[1]
+
+    assert (
+        why == "no val/reward for any checkpoint, so nothing is deleted; the history holds train/reward, val/accuracy"
+    )
+    assert (
+        KeepBest()
+        .decide({1}, NOTHING)
+        .why[1]
+        .startswith("no val/reward for any checkpoint, so nothing is deleted; the history holds nothing")
+    )
+
+
+def test_a_metric_of_steps_that_are_gone_is_no_evidence() -> None:
+    """A run before this one logged them."""
+    assert KeepBest().decide({5, 6}, history(s1=0.9)).keep == {5, 6}
+
+
+def test_the_best_and_the_latest_are_kept() -> None:
+    """Best 5, latest 9."""
+    decision = (KeepBest() | KeepLatest()).decide({3, 5, 7, 9}, history(s3=0.25, s5=0.75, s9=0.5))
+
+    assert decision == Decision(
+        keep=frozenset({5, 9}),
+        why={
+            3: "val/reward is 0.25, the best is 0.75 at step 5; not among the latest 1",
+            5: "val/reward is 0.75, the best",
+            7: "no val/reward to rank it by; not among the latest 1",
+            9: "among the latest 1; the newest is always kept",
+        },
+    )
+    assert str(decision).splitlines()[:2] == [
+        "delete 3: val/reward is 0.25, the best is 0.75 at step 5; not among the latest 1",
+        "keep 5: val/reward is 0.75, the best",
+    ]
+
+
+def test_among_equals_the_earliest_is_the_best() -> None:
+    """A later one has to be better to replace it."""
+    assert KeepBest().decide({1, 2, 3, 4}, history(s1=0.5, s2=0.75, s3=0.75, s4=0.25)).keep == {2, 4}
+
+
+def test_less_is_better_in_mode_min() -> None:
+    """A cost, or a loss."""
+    assert KeepBest(mode="min", count=2).decide({1, 2, 3, 4}, history(s1=0.5, s2=0.75, s3=0.25, s4=1)).keep == {1, 3, 4}
+
+
+@pytest.mark.parametrize(
+    ("policy", "kept"),
+    [
+        (KeepLatest(), {10}),
+        (KeepLatest(count=3), {7, 9, 10}),
+        (KeepLatest(count=9), {0, 2, 4, 7, 9, 10}),
+        (KeepEvery(4), {0, 4, 10}),
+        (KeepEvery(3) | KeepLatest(2), {0, 9, 10}),
+        (KeepAll(), {0, 2, 4, 7, 9, 10}),
+    ],
+)
+def test_policies_without_a_metric(policy: CheckpointPolicy, kept: set[int]) -> None:
+    """They need no history."""
+    assert policy.decide({0, 2, 4, 7, 9, 10}, NOTHING).keep == kept
+
+
+def test_no_checkpoint_is_no_decision() -> None:
+    """A run that has saved nothing yet."""
+    assert (KeepBest() | KeepLatest()).decide(frozenset(), NOTHING) == Decision(keep=frozenset(), why={})
+
+
+def test_what_was_saved_after_the_decision_is_not_deleted() -> None:
+    """Nothing was decided about it."""
+    decision = KeepLatest().decide({1, 2}, NOTHING)
+
+    assert decision.delete({1, 2, 3}) == {1}
+
+
+def test_a_policy_of_ones_own_says_what_it_keeps() -> None:
+    """The rest follows: the newest is kept, the others are not."""
+
+    class KeepRound(CheckpointPolicy):
+        def judge(self, saved, history):
+            return {step: Verdict(keep=True, why="a round number") for step in (*saved, 1000) if step % 100 == 0}
+
+        def __repr__(self) -> str:
+            return "KeepRound()"
+
+    assert KeepRound().decide({99, 100, 101}, NOTHING) == Decision(
+        keep=frozenset({100, 101}),
+        why={99: "KeepRound() does not ask for it", 100: "a round number", 101: "the newest is always kept"},
+    )
+    assert (KeepRound() | KeepEvery(99)).decide({99, 100, 101}, NOTHING).keep == {99, 100, 101}
+
+
+@given(policies, policies)
+def test_repr_is_the_policy_in_words(left: CheckpointPolicy, right: CheckpointPolicy) -> None:
+    """The plan prints it, and it can be pasted into a script."""
+    names = {kind.__name__: kind for kind in (KeepAll, KeepBest, KeepEvery, KeepLatest)}
+
+    assert eval(repr(left | right), names) == left | right
+    assert pickle.loads(pickle.dumps(left | right)) == left | right
+    assert left | left == left
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (lambda: KeepBest(""), "names no metric"),
+        (lambda: KeepBest(mode="best"), "mode='best'.*mode='max' where more is better"),
+        (lambda: KeepBest(count=0), r"KeepBest\(count=0\) is no positive whole number"),
+        (lambda: KeepLatest(0), r"KeepLatest\(count=0\)"),
+        (lambda: KeepLatest(True), r"KeepLatest\(count=True\)"),
+        (lambda: KeepEvery(2.5), r"KeepEvery\(steps=2.5\)"),
+    ],
+)
+def test_policies_that_cannot_work_are_refused_when_made(make, problem: str) -> None:
+    """Not when the first checkpoint is to be deleted."""
+    with pytest.raises(ConfigurationError, match=problem):
+        make()
+
+
+def test_only_policies_can_be_joined() -> None:
+    """A number says nothing about checkpoints."""
+    with pytest.raises(TypeError, match="unsupported operand"):
+        KeepLatest() | 5

@@ -1,0 +1,239 @@
+"""One model turn, asked for until there is a reply or the budget is spent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import openai
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai.types.chat import ChatCompletion
+
+from artkit.errors import ConfigurationError
+from artkit.testing import ChatServer, Reply
+from artkit.transport import (
+    EmptyReplyError,
+    OpenAISamplingClient,
+    RetryPolicy,
+    SamplingRequest,
+    complete_with_retry,
+)
+from artkit.transport.retry import _wait
+
+REQUEST = SamplingRequest(model="scripted", messages=[{"role": "user", "content": "go"}])
+
+
+class Waits(list[float]):
+    """Waits for nothing, and remembers how long it should have."""
+
+    async def __call__(self, seconds: float) -> None:
+        self.append(seconds)
+
+
+async def ask(script: list[Reply | str], *, max_retries: int = 3, **policy: Any) -> tuple[Any, int, ChatServer]:
+    """Return the reply's text, the retries, and the server that was asked."""
+    async with ChatServer(script) as server:
+        client = OpenAISamplingClient(server.model())
+        try:
+            completion, retries = await complete_with_retry(
+                client, REQUEST, max_retries=max_retries, policy=RetryPolicy(**{"sleep": Waits(), **policy})
+            )
+        finally:
+            await client.close()
+    return completion.choices[0].message.content, retries, server
+
+
+async def test_a_reply_at_once_takes_no_retry() -> None:
+    """Counting starts after the first attempt."""
+    text, retries, server = await ask(["hello"])
+
+    assert (text, retries, len(server.requests)) == ("hello", 0, 1)
+
+
+async def test_a_rate_limit_is_waited_out_for_at_least_the_time_asked_for() -> None:
+    """Asking earlier is refused again, and counts against the limit."""
+    waits = Waits()
+    busy = Reply(status=429, headers={"Retry-After": "7"})
+
+    text, retries, _ = await ask([busy, busy, "ok"], sleep=waits)
+
+    assert (text, retries, waits) == ("ok", 2, [7.0, 7.0])
+
+
+async def test_a_server_that_asks_for_too_long_a_wait_is_asked_earlier() -> None:
+    """A run must not stand still for a day because a server says so."""
+    waits = Waits()
+
+    await ask([Reply(status=429, headers={"Retry-After": "86400"}), "ok"], sleep=waits, max_retry_after_s=60.0)
+
+    assert waits == [60.0]
+
+
+async def test_a_spent_budget_raises_the_last_refusal() -> None:
+    """The caller learns what the server said, not that retrying failed."""
+    with pytest.raises(openai.RateLimitError, match="slow down"):
+        await ask([Reply(status=429, error="slow down")] * 3, max_retries=2)
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404])
+async def test_what_cannot_succeed_is_asked_once(status: int) -> None:
+    """Each further attempt would cost time and change nothing."""
+    server = ChatServer([Reply(status=status), "never"])
+    async with server:
+        client = OpenAISamplingClient(server.model())
+        with pytest.raises(openai.APIStatusError):
+            await complete_with_retry(client, REQUEST, max_retries=3)
+        await client.close()
+
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("drop", ["before", "mid body"])
+async def test_a_broken_connection_is_tried_again(drop: Any) -> None:
+    """No answer says nothing about the request."""
+    text, retries, _ = await ask([Reply("lost", drop=drop), "ok"])
+
+    assert (text, retries) == ("ok", 1)
+
+
+EMPTY = {
+    "no choices": Reply(raw_body={"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": []}),
+    "null choices": Reply(raw_body={"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": None}),
+    "null message": Reply(raw_body={"id": "1", "choices": [{"index": 0, "finish_reason": "stop", "message": None}]}),
+    "nothing in the message": Reply(""),
+    "no JSON": Reply(raw_body="<html>gateway</html>"),
+    "HTML": Reply(raw_body="<html>gateway</html>", headers={"Content-Type": "text/html"}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", EMPTY.values(), ids=EMPTY)
+async def test_a_reply_without_a_reply_in_it_is_asked_for_again(reply: Reply) -> None:
+    """Providers send such things now and then; an episode must not break over one."""
+    text, retries, _ = await ask([reply, "ok"])
+
+    assert (text, retries) == ("ok", 1)
+
+
+@pytest.mark.parametrize("reply", EMPTY.values(), ids=EMPTY)
+async def test_a_server_that_only_sends_empty_replies_is_named_as_the_cause(reply: Reply) -> None:
+    """Not an IndexError somewhere in the rollout."""
+    with pytest.raises(EmptyReplyError):
+        await ask([reply] * 2, max_retries=1)
+
+
+async def test_discarded_replies_are_handed_over_for_their_cost() -> None:
+    """Their tokens were paid for."""
+    discarded: list[ChatCompletion] = []
+    paid = Reply("", usage={"prompt_tokens": 5, "completion_tokens": 0, "total_tokens": 5})
+    async with ChatServer([paid, "ok"]) as server:
+        client = OpenAISamplingClient(server.model())
+        policy = RetryPolicy(sleep=Waits())
+        await complete_with_retry(client, REQUEST, max_retries=1, policy=policy, on_discard=discarded.append)
+        await client.close()
+
+    assert [completion.usage.total_tokens for completion in discarded if completion.usage] == [5]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(tool_calls=[("look", {})]),
+        Reply(reasoning="let me think"),
+        Reply(refusal="I must not"),
+        # The policy sampled its end token first: an action, which asking again would hide from training.
+        Reply("", token_ids=[3], logprobs=[-0.1]),
+    ],
+    ids=["tool call", "reasoning", "refusal", "sampled nothing"],
+)
+async def test_a_reply_without_text_can_still_be_a_reply(reply: Reply) -> None:
+    """Asking again would throw a true answer away."""
+    _, retries, _ = await ask([reply])
+
+    assert retries == 0
+
+
+async def test_a_slow_attempt_is_given_up_and_tried_again() -> None:
+    """One stuck request must not hold the episode."""
+    request = SamplingRequest(model="scripted", messages=REQUEST.messages, timeout_s=0.05)
+    async with ChatServer([Reply("late", delay_s=30.0), "ok"]) as server:
+        client = OpenAISamplingClient(server.model())
+        policy = RetryPolicy(sleep=Waits())
+        completion, retries = await complete_with_retry(client, request, max_retries=1, policy=policy)
+        await client.close()
+
+    assert (completion.choices[0].message.content, retries) == ("ok", 1)
+
+
+async def test_cancelling_ends_the_wait_between_attempts() -> None:
+    """A cancelled run must not sit out a server's Retry-After."""
+    waiting = asyncio.Event()
+
+    async def wait_for_ever(seconds: float) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(ask([Reply(status=503), "never"], sleep=wait_for_ever))
+    await waiting.wait()
+    task.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_a_cancelled_attempt_is_not_taken_for_a_failure() -> None:
+    """A cancellation is an order, not an error to retry."""
+
+    class Stuck:
+        calls = 0
+
+        async def complete(self, request: SamplingRequest) -> ChatCompletion:
+            self.calls += 1
+            started.set()
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        async def close(self) -> None: ...
+
+    started, client = asyncio.Event(), Stuck()
+    task = asyncio.create_task(complete_with_retry(client, REQUEST, max_retries=3))
+    await started.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+    assert client.calls == 1
+
+
+@given(attempt=st.integers(1, 60), initial_s=st.floats(0, 5), max_s=st.floats(0, 60))
+def test_the_waits_grow_and_stay_below_their_bound(attempt: int, initial_s: float, max_s: float) -> None:
+    """Neither a hammer nor a coma."""
+    from tenacity import RetryCallState
+
+    state = RetryCallState(None, None, (), {})  # type: ignore[arg-type]
+    state.attempt_number = attempt
+    wait_s = _wait(RetryPolicy(initial_wait_s=initial_s, max_wait_s=max_s))(state)
+
+    assert min(max_s, initial_s * 2 ** (attempt - 1)) <= wait_s <= max_s
+
+
+@pytest.mark.parametrize("name", ["initial_wait_s", "max_wait_s", "max_retry_after_s"])
+def test_a_negative_wait_is_refused(name: str) -> None:
+    """Found when it is set, not at the first retry."""
+    with pytest.raises(ConfigurationError, match=name):
+        RetryPolicy(**{name: -1.0})
+
+
+async def test_a_negative_budget_is_refused() -> None:
+    """It would mean no attempt at all."""
+    with pytest.raises(ConfigurationError, match="max_retries"):
+        await ask(["hi"], max_retries=-1)
+
+
+@pytest.fixture(autouse=True)
+async def _no_task_is_left() -> AsyncIterator[None]:
+    """A retry that outlives its caller would ask on in the dark."""
+    yield
+    assert {task for task in asyncio.all_tasks() if task is not asyncio.current_task()} == set()
