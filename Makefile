@@ -13,7 +13,8 @@ PYTHON ?= $(shell scripts/find-python)
 ARGS ?=
 
 BIN := $(VENV)/bin
-SOURCES := $(shell find src -name '*.py' -o -name 'py.typed')
+# Directories too: their time changes when a file is removed.
+SOURCES := $(shell find src -not -path '*/__pycache__*' -not -name '*.pyc')
 
 .PHONY: help
 help: ## list the targets

@@ -15,7 +15,7 @@ def test_a_prompt_scenario_is_frozen_and_refuses_unknown_fields() -> None:
     with pytest.raises(ValidationError, match="frozen"):
         scenario.label = "x"
     with pytest.raises(ValidationError, match="Extra inputs"):
-        PromptScenario(id="a", messages="hi", lable="x")
+        PromptScenario(id="a", messages="hi", answer="x")
 
 
 def test_scenarios_do_not_share_their_metadata() -> None:

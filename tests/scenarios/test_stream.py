@@ -178,6 +178,28 @@ async def test_cancelling_does_not_wait_for_the_source() -> None:
     release.set()
 
 
+def test_a_source_that_answers_when_the_run_is_over_is_not_heard() -> None:
+    """Its thread ends in peace."""
+    asked, release, threads = threading.Event(), threading.Event(), []
+
+    def stuck() -> Iterator[Scenario]:
+        threads.append(threading.current_thread())
+        asked.set()
+        release.wait(30)
+        yield Scenario(id="late")
+
+    async def gives_up() -> None:
+        reading = asyncio.create_task(take(ScenarioStream(stuck()), 1))
+        await asyncio.to_thread(asked.wait, 30)
+        reading.cancel()
+
+    asyncio.run(gives_up())
+    release.set()
+    threads[0].join(30)
+
+    assert not threads[0].is_alive()
+
+
 async def test_an_error_of_the_source_is_raised_as_it_is() -> None:
     """It is the user's own."""
 

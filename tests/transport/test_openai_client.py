@@ -126,7 +126,7 @@ async def test_art_s_cost_accounting_is_kept(tmp_path: Path) -> None:
     assert costs["costs/train/tokens"] == 2.0
 
 
-async def test_a_thousand_requests_run_side_by_side() -> None:
+async def test_hundreds_of_requests_run_side_by_side() -> None:
     """A pool of a hundred connections down here would be a limit that nobody set."""
     import asyncio
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from openai.types.chat import ChatCompletion
 
 from artkit.errors import ConfigurationError
 from artkit.testing import ChatServer, Reply
@@ -22,6 +21,9 @@ from artkit.transport import (
     complete_with_retry,
 )
 from artkit.transport.retry import _wait
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
 
 REQUEST = SamplingRequest(model="scripted", messages=[{"role": "user", "content": "go"}])
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from openai.types.chat import ChatCompletion
 
 from artkit.bridge import make_trainable_model
 from artkit.testing import ChatServer, DiaryBackend
 from artkit.transport import OpenAISamplingClient, SamplingRequest, sampling_session
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
 
 
 class InProcessClient:

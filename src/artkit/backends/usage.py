@@ -8,25 +8,23 @@ from collections.abc import Mapping, Sequence
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
+from artkit.bridge import constructor_call
+
 if TYPE_CHECKING:
     import art
 
 __all__ = ["usage_example"]
 
 
-def usage_example(
-    model: art.TrainableModel[Any, Any], backend: Any, messages: Sequence[Mapping[str, Any]] = ()
-) -> str:
+def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return a complete script that opens `backend` again and asks the trained model something.
 
     Args:
         model: The trained model.
-        backend: The backend it was trained on. One whose `repr` is the call that made it is opened with the same
-            arguments, others without any.
+        backend: The backend it was trained on; one like it is made.
         messages: What to ask.
     """
     module, name = _import_of(type(backend))
-    made = repr(backend)
     names = {"name": model.name, "project": model.project, "base_model": model.base_model}
     if run_name := getattr(model, "run_name", None):
         names["run_name"] = run_name
@@ -42,7 +40,7 @@ def usage_example(
 
         async def main() -> None:
             model = make_trainable_model({arguments})
-            backend = {made if made.startswith(f"{name}(") else f"{name}()"}
+            backend = {constructor_call(backend)}
             try:
                 await model.register(backend)
                 completion = await model.openai_client().chat.completions.create(

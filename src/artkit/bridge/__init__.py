@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from artkit.bridge.checkpoints import backend_of, delete_checkpoint_files, saved_steps, storage_dir
+from artkit.bridge.constructor import constructor_call
 from artkit.bridge.exceptions import FailureLike, group_exception, is_serving_unavailable
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
+from artkit.bridge.opening import open_model
 from artkit.bridge.recorded_client import OnExchange, with_recorded_client
 from artkit.bridge.state_file import keep_state_copy, mend_state
 from artkit.bridge.train_options import TrainOptions, train_options
-from artkit.bridge.trainable_model import make_trainable_model
+from artkit.bridge.trainable_model import make_trainable_model, renamed_model
 
 __all__ = [
     "FailureLike",
     "OnExchange",
     "TrainOptions",
     "backend_of",
+    "constructor_call",
     "delete_checkpoint_files",
     "group_exception",
     "is_serving_unavailable",
@@ -24,6 +27,8 @@ __all__ = [
     "loggable_metrics",
     "make_trainable_model",
     "mend_state",
+    "open_model",
+    "renamed_model",
     "saved_steps",
     "storage_dir",
     "train_options",

@@ -11,8 +11,8 @@ __all__ = ["OnExchange", "with_recorded_client"]
 
 ModelT = TypeVar("ModelT")
 
-OnExchange = Callable[[dict[str, Any], ChatCompletion], None]
-"""Called with the arguments of a request and its reply, in the order of the replies."""
+OnExchange = Callable[[dict[str, Any], ChatCompletion | BaseException], None]
+"""Called with the arguments of a request and its reply, or the exception in its place, in the order of the replies."""
 
 
 def with_recorded_client(model: ModelT, on_exchange: OnExchange) -> ModelT:
@@ -24,7 +24,8 @@ def with_recorded_client(model: ModelT, on_exchange: OnExchange) -> ModelT:
 
     Args:
         model: An `art.Model` with an inference endpoint.
-        on_exchange: Called with the request's arguments, the list of messages copied when it was sent, and the reply.
+        on_exchange: Called with the request's arguments, the list of messages copied when it was sent, and the reply;
+            or with the exception that the request ended in, a cancellation included.
     """
     watched: Any = model.model_copy()  # type: ignore[attr-defined]
     # What ART makes on the first call of `openai_client()` and returns on every call.
@@ -80,8 +81,14 @@ class _Completions(_Passing):
 
     async def _watch(self, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         # A rollout appends to its list of messages as it goes on: what was sent is what the list held now.
-        sent = {**kwargs, "messages": list(kwargs.get("messages", ()))}
-        response = await call(*args, **kwargs)
+        sent = dict(kwargs)
+        if "messages" in sent:
+            sent["messages"] = list(sent["messages"])
+        try:
+            response = await call(*args, **sent)
+        except BaseException as error:
+            self._on_exchange(sent, error)
+            raise
         if isinstance(response, ChatCompletion):
             self._on_exchange(sent, response)
         return response

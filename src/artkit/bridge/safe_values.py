@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from numbers import Real
 from typing import Any
 
@@ -78,6 +79,6 @@ def _unwrapped(value: Any) -> Any:
     try:
         if callable(item := getattr(value, "item", None)):
             return item()
-        return float(value) if isinstance(value, Real) else value
+        return float(value) if isinstance(value, Real | Decimal) else value
     except (TypeError, ValueError, RuntimeError, OverflowError):
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.checkpoints import storage_dir
@@ -23,7 +22,7 @@ def keep_state_copy(model: art.Model[Any, Any]) -> None:
         temporary = copy.with_suffix(".tmp")
         copy.parent.mkdir(parents=True, exist_ok=True)
         temporary.write_bytes(state.read_bytes())
-        os.replace(temporary, copy)
+        temporary.replace(copy)
 
 
 def mend_state(model: art.Model[Any, Any]) -> str | None:
@@ -35,7 +34,7 @@ def mend_state(model: art.Model[Any, Any]) -> str | None:
     state, copy = _paths(model)
     if not state.exists() or _is_json(state):
         return None
-    os.replace(state, state.with_suffix(".torn"))
+    state.replace(state.with_suffix(".torn"))
     if copy.exists() and _is_json(copy):
         state.write_bytes(copy.read_bytes())
         return f"{state} was cut off while it was written; put back from the last step's copy"

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
 
-__all__ = ["make_trainable_model"]
+__all__ = ["make_trainable_model", "renamed_model"]
 
 # What ART up to 0.5.18 calls PEFT's names, 0.5.23 has renamed.
 _PEFT_NAMES = {
@@ -76,3 +76,14 @@ def make_trainable_model(
             peft_args = {_PEFT_NAMES.get(key, key): value for key, value in lora_config.items()}
             arguments["_internal_config"] = {"peft_args": peft_args}
     return art.TrainableModel(**arguments)
+
+
+def renamed_model(model: art.TrainableModel[Any, Any], name: str) -> art.TrainableModel[Any, Any]:
+    """Return an unregistered model that is made like `model`, but is another run and reports its metrics nowhere."""
+    import art
+
+    known = inspect.signature(art.TrainableModel.__init__).parameters
+    own = {"self", "name", "run_name", "id", "run_id", "report_metrics"}
+    arguments = {key: getattr(model, key) for key in known if key not in own and hasattr(model, key)}
+    arguments |= {key: name for key in ("name", "run_name") if key in known}
+    return art.TrainableModel(**arguments, report_metrics=[])

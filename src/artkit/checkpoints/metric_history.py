@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from array import array
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -37,13 +38,14 @@ class MetricHistory:
         self._columns: dict[str, _Column] = {}
         self._known = set(_NOT_METRICS)
         self.skipped_lines = 0
+        self._read_bytes = 0
 
     @classmethod
     def read(cls, path: str | Path, *, metrics: Collection[str] | None = None) -> Self:
         """Read a `history.jsonl`, row by row. A missing file is an empty history.
 
-        Lines that are no row are skipped and counted. Where a killed process left half a line and the next one wrote
-        behind it, the row behind it is read.
+        Lines that hold no row are skipped and counted. Where a killed process left a line without its end and the next
+        one wrote behind it, the whole rows in it are read.
 
         Args:
             path: The file, as ART's `model.log` writes it.
@@ -53,18 +55,29 @@ class MetricHistory:
             OSError: If the file is there and can't be read.
         """
         history = cls()
+        history.read_on(path, metrics=metrics)
+        return history
+
+    def read_on(self, path: str | Path, *, metrics: Collection[str] | None = None) -> None:
+        """Read what was appended to `path` since the last call; the first call reads all of it.
+
+        So that asking after every step stays cheap however long the run. Arguments and errors are those of `read`.
+        """
         try:
             file = Path(path).open("rb")  # noqa: SIM115  # only a missing file is empty, not one that fails later
         except FileNotFoundError:
-            return history
+            return
         with file:
+            file.seek(self._read_bytes)
             for line in file:
-                row = _parse(line)
-                if row is not None:
-                    history._add(row, metrics)
-                elif line.strip():
-                    history.skipped_lines += 1
-        return history
+                whole = _parse(line)
+                rows = _pieces(line) if whole is None else [whole]
+                if not rows and line.strip():
+                    self.skipped_lines += 1
+                for row in rows:
+                    self._add(row, metrics)
+                if line.endswith(b"\n"):  # else it may still grow: it is read again
+                    self._read_bytes += len(line)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Mapping[int, float]]) -> Self:
@@ -141,22 +154,21 @@ def _is_finite(value: float) -> bool:
         return False
 
 
-def _parse(line: bytes) -> dict[str, Any] | None:
-    """Return the row of `line`, or None if it holds none."""
-    row = _parse_json(line)
-    if row is None and (behind := line.rfind(b'{"')) > 0:
-        # Half a row, and the next row written behind it. Rows are flat, so the last brace opens a row.
-        row = _parse_json(line[behind:])
-    return row if isinstance(row, dict) else None
+def _pieces(line: bytes) -> list[dict[str, Any]]:
+    """Return the rows of a line that is not one row: what a killed process began, and what was written behind it."""
+    # Rows are flat, so a brace before a quote begins one.
+    rows = map(_parse, re.split(rb'(?=\{")', line))
+    return [row for row in rows if row is not None]
 
 
-def _parse_json(text: bytes) -> Any:
+def _parse(text: bytes) -> dict[str, Any] | None:
+    """Return the row that `text` is, or None."""
     try:
-        return from_json(text)
+        row = from_json(text)
     except ValueError:
-        pass
-    try:
-        # Takes what `json.dumps` writes and from_json does not, such as half a surrogate pair.
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
+        try:
+            # Takes what `json.dumps` writes and from_json does not, such as half a surrogate pair.
+            row = json.loads(text)
+        except (ValueError, RecursionError):
+            return None
+    return row if isinstance(row, dict) else None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from artkit.environments.action import Action, ToolCall
+from artkit.environments.closing import run_then_close
 from artkit.environments.environment import Environment
-from artkit.environments.play import Actor, Play, closing, play
+from artkit.environments.play import Actor, Play, play
 from artkit.environments.step_result import StepResult
 
-__all__ = ["Action", "Actor", "Environment", "Play", "StepResult", "ToolCall", "closing", "play"]
+__all__ = ["Action", "Actor", "Environment", "Play", "StepResult", "ToolCall", "play", "run_then_close"]

@@ -6,46 +6,76 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from artkit.bridge.safe_values import safe_json, safe_text
+from artkit.environments.action import parse_arguments
 from artkit.errors import EnvironmentContractError
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage
 
-__all__ = ["as_messages", "as_sent"]
+__all__ = ["as_messages", "as_sent", "as_tools"]
 
 
 def as_messages(value: object, source: str) -> list[dict[str, Any]]:
-    """Return what `reset` or `step` gave as a list of messages; a str is one user message.
+    """Return what `reset` or `step` gave as a list of messages; a str is one user message, an empty one none.
 
     Raises:
-        EnvironmentContractError: It is neither a str nor a sequence of messages with a role.
+        EnvironmentContractError: It is neither a str nor a sequence of messages with a role, or no JSON.
     """
     if isinstance(value, str):
-        return [{"role": "user", "content": value}]
+        return [{"role": "user", "content": safe_text(value)}] if value else []
     if not isinstance(value, Sequence):
         raise EnvironmentContractError(
             f"{source} gave {value!r} for messages", "return a str or a list of messages with a role"
         )
-    messages = []
-    for message in value:
-        if not isinstance(message, Mapping) or "role" not in message:
-            raise EnvironmentContractError(
-                f"{source} gave {message!r} as a message", 'return messages such as {"role": "user", "content": "…"}'
-            )
-        messages.append(dict(message))
-    return messages
+    return [_message(message, source) for message in value]
+
+
+def as_tools(value: object) -> list[dict[str, Any]] | None:
+    """Return what `tools` gave as a list of dicts; None where there are none.
+
+    Raises:
+        EnvironmentContractError: It is no sequence of mappings, or no JSON.
+    """
+    if not isinstance(value, Sequence) or not all(isinstance(tool, Mapping) for tool in value):
+        raise EnvironmentContractError(
+            f"tools() gave {value!r}", 'return a list of tools such as {"type": "function", "function": {…}}'
+        )
+    return [_sendable(tool, "tools()") for tool in value] or None
 
 
 def as_sent(message: ChatCompletionMessage) -> dict[str, Any]:
     """Return a model's reply as the message that goes back to the server in the next request.
 
-    The record keeps the server's own object; what is sent is always valid: content is a str, and tool arguments that
-    are not a JSON object are replaced by one that quotes them, since some servers' templates parse what they get.
+    The record keeps the server's own object; what is sent is always valid: content is a str without lone surrogates,
+    and tool arguments that are not a JSON object are replaced by one that quotes them, since some servers' templates
+    parse what they get.
     """
-    sent: dict[str, Any] = {"role": "assistant", "content": message.content or ""}
+    sent: dict[str, Any] = {"role": "assistant", "content": safe_text(message.content or "")}
     if message.tool_calls:
         sent["tool_calls"] = [_sent_call(call) for call in message.tool_calls]
     return sent
+
+
+def _message(message: object, source: str) -> dict[str, Any]:
+    if not isinstance(message, Mapping) or "role" not in message:
+        raise EnvironmentContractError(
+            f"{source} gave {message!r} as a message", 'return messages such as {"role": "user", "content": "…"}'
+        )
+    return _sendable(message, source)
+
+
+def _sendable(value: Mapping[str, Any], source: str) -> dict[str, Any]:
+    """Return a copy that can be sent; found out here, where it is known who made it."""
+    try:
+        json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:  # half a character, from text that was cut: the rest of it is worth sending
+        return dict(safe_json(value))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EnvironmentContractError(
+            f"{source} gave {value!r}, which cannot be sent as JSON: {error}", "give plain dicts, lists, texts, numbers"
+        ) from error
+    return dict(value)
 
 
 def _sent_call(call: Any) -> dict[str, Any]:
@@ -54,13 +84,12 @@ def _sent_call(call: Any) -> dict[str, Any]:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": name or "", "arguments": _safe_arguments(arguments or "")},
+        "function": {"name": safe_text(name or ""), "arguments": _safe_arguments(safe_text(arguments or ""))},
     }
 
 
 def _safe_arguments(text: str) -> str:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return text if isinstance(value, dict) else json.dumps({"invalid_arguments": text} if text.strip() else {})
+    if not text.strip():
+        return "{}"
+    _, error = parse_arguments(text)
+    return text if error is None else json.dumps({"invalid_arguments": text})

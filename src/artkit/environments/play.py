@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from artkit.bridge.safe_values import safe_number
 from artkit.environments.action import Action
-from artkit.environments.messages import as_messages, as_sent
+from artkit.environments.closing import run_then_close
+from artkit.environments.messages import as_messages, as_sent, as_tools
 from artkit.environments.step_result import StepResult
 from artkit.episodes import StopReason
 from artkit.errors import EnvironmentContractError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from openai.types.chat.chat_completion import Choice
 
     from artkit.environments.environment import Environment
@@ -26,7 +24,7 @@ __all__ = ["Actor", "Play", "play"]
 
 # Names that the episode's own metrics or ART's log use; an environment's metric of that name would be mixed up with it.
 RESERVED_METRICS = frozenset({
-    "completion_tokens", "duration_s", "error", "exception_rate", "prompt_tokens", "retries", "reward",
+    "completion_tokens", "duration_s", "error", "exception_rate", "exceptions", "prompt_tokens", "retries", "reward",
     "reward_std_dev", "truncated", "turns",
 })  # fmt: skip
 
@@ -46,7 +44,7 @@ class Play:
     """One play of a scenario, written into `episode` as it happens, so that whatever is raised, the turns stay.
 
     Args:
-        environment: A fresh environment. It is not closed here: whoever made it closes it (`closing`).
+        environment: A fresh environment. It is not closed here: whoever made it closes it (`run_then_close`).
         actor: Who replies.
         episode: Where turns, metrics and the end are written.
         max_turns: A limit beside the environment's own; the smaller holds. None means no further limit.
@@ -65,12 +63,11 @@ class Play:
         max_turns: int | None = None,
         step_timeout_s: float | None = None,
     ) -> None:
-        own = environment.max_turns
         self.waiting_for: Literal["model", "environment"] = "environment"
         self._environment = environment
         self._actor = actor
         self._episode = episode
-        self._max_turns = own if max_turns is None else min(own, max_turns)
+        self._max_turns = max_turns
         self._step_timeout_s = step_timeout_s
         self._messages: list[dict[str, Any]] = []
 
@@ -89,9 +86,9 @@ class Play:
             raise EnvironmentContractError(
                 "reset() gave no message, so the model would never see the task", "return the task as a message"
             )
-        tools = [dict(tool) for tool in self._environment.tools()] or None
+        tools = as_tools(self._environment.tools())
         episode.tools = tools  # type: ignore[assignment]  # ART's typed dicts are plain dicts here
-        for turn in range(self._max_turns):
+        for turn in range(self._turns()):
             self.waiting_for = "model"
             choice = await self._actor.act(self._messages, tools, turn)
             self.waiting_for = "environment"
@@ -107,15 +104,29 @@ class Play:
                 return
         episode.stop_reason = StopReason.MAX_TURNS
 
+    def _turns(self) -> int:
+        # Asked after `reset`, which may have set it from the scenario.
+        own = self._environment.max_turns
+        if not isinstance(own, int) or own < 1:
+            raise EnvironmentContractError(f"max_turns={own!r} leaves no turn", "give a whole number from 1")
+        return own if self._max_turns is None else min(own, self._max_turns)
+
     async def _step(self, action: Action) -> bool:
-        async with asyncio.timeout(self._step_timeout_s):
-            result = await self._environment.step(action)
+        deadline = asyncio.timeout(self._step_timeout_s)
+        try:
+            async with deadline:
+                result = await self._environment.step(action)
+        except TimeoutError as error:
+            if deadline.expired():
+                raise TimeoutError(f"step() took longer than {self._step_timeout_s} s") from error
+            raise
         if not isinstance(result, StepResult):
             raise EnvironmentContractError(f"step() returned {result!r}", "return a StepResult")
-        if not isinstance(result.reward, (int, float)) or not math.isfinite(result.reward):
+        reward = safe_number(result.reward)
+        if reward is None:
             raise EnvironmentContractError(f"step() gave reward={result.reward!r}", "give a finite number")
         self._extend(as_messages(result.messages, "step()"))
-        self._episode.environment_reward += float(result.reward)
+        self._episode.environment_reward += float(reward)
         self._add_metrics(result.metrics)
         if result.outcome is not None:
             self._episode.outcome = result.outcome
@@ -132,11 +143,12 @@ class Play:
                 raise EnvironmentContractError(
                     f"step() gave a metric called {name!r}, which artkit or ART logs itself", "give it another name"
                 )
-            if not isinstance(value, (bool, int, float)) or not math.isfinite(value):
+            number = safe_number(value)
+            if number is None:
                 raise EnvironmentContractError(
                     f"step() gave metric {name}={value!r}", "give finite numbers and bools; leave out what is unknown"
                 )
-            own[name] = value if isinstance(value, bool) else own.get(name, 0) + value
+            own[name] = number if isinstance(number, bool) else own.get(name, 0) + number
 
 
 async def play(
@@ -151,34 +163,7 @@ async def play(
 
     Takes the arguments of `Play` and raises what `Play.run` raises; the turns played until then are in `episode`.
     """
-    async with closing(environment, episode):
-        await Play(environment, actor, episode, max_turns=max_turns, step_timeout_s=step_timeout_s).run()
+    game = Play(environment, actor, episode, max_turns=max_turns, step_timeout_s=step_timeout_s)
+    await run_then_close(game.run, environment, episode, close_timeout_s=step_timeout_s)
     episode.reward = episode.environment_reward
     return episode
-
-
-@contextlib.asynccontextmanager
-async def closing(environment: Environment[Any], episode: Episode) -> AsyncIterator[None]:
-    """Close `environment` exactly once on the way out, to the end, even while the caller is being cancelled.
-
-    An error of `close` is written to the episode's log: it must not cost the turns that were played.
-    """
-    try:
-        yield
-    finally:
-        await _to_the_end(asyncio.ensure_future(environment.close()), episode)
-
-
-async def _to_the_end(closing_task: asyncio.Future[None], episode: Episode) -> None:
-    caller = asyncio.current_task()
-    cancellations = caller.cancelling() if caller else 0
-    while not closing_task.done():
-        # Waiting never raises what `close` raised, only the caller's own cancellation, which is kept for later.
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait({closing_task})
-    if closing_task.cancelled():
-        episode.log("close() was cancelled from within")
-    elif error := closing_task.exception():
-        episode.log(f"close() failed: {type(error).__qualname__}: {error}")
-    if caller and caller.cancelling() > cancellations:
-        raise asyncio.CancelledError

@@ -42,9 +42,16 @@ class FailureRecord:
         return cls(
             kind=kind,
             type=type(error).__qualname__,
-            message=str(error) or repr(error),
+            message=_text(error),
             traceback="".join(traceback.format_exception(error)),
         )
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error) or repr(error)
+    except Exception:  # noqa: BLE001  # a user's exception may be broken itself, and must still be told
+        return "its text cannot be read"

@@ -79,6 +79,6 @@ class FailurePolicy:
             return FailureKind.LIMIT
         return FailureKind.FATAL if is_fatal(error) else FailureKind.INFRASTRUCTURE
 
-    def replays(self, kind: FailureKind) -> bool:
-        """Whether a whole episode is played again after a failure of this kind."""
-        return kind in {FailureKind.ENVIRONMENT, FailureKind.INFRASTRUCTURE}
+    def replays(self, kind: FailureKind, *, after: int = 0) -> bool:
+        """Whether a whole episode is played again after a failure of this kind, and `after` replays already."""
+        return kind in {FailureKind.ENVIRONMENT, FailureKind.INFRASTRUCTURE} and after < self.rollout_retries

@@ -19,6 +19,6 @@ class StopReason(StrEnum):
     CONTEXT_OVERFLOW = "context_overflow"
     """The conversation outgrew the model's context."""
     TIMEOUT = "timeout"
-    """The episode's deadline passed."""
+    """A deadline passed: the episode's, or that of one step or request."""
     ERROR = "error"
     """An exception; `failure` on the episode says which."""

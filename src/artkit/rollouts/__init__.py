@@ -6,9 +6,10 @@ from artkit.rollouts.attempt import Attempting, Failed
 from artkit.rollouts.capture_partial import CapturedRollout, capture_partial
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.events import MemberFinished
-from artkit.rollouts.gather import AnyRollout, GatheredGroups, GroupReward, gather_groups
+from artkit.rollouts.gather import AnyRollout, GatheredGroups, gather_groups
 from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.sampling import Limits, Sampling
+from artkit.rollouts.scoring import GroupReward
 
 __all__ = [
     "AnyRollout",

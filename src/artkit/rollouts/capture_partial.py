@@ -12,6 +12,7 @@ from artkit.bridge import with_recorded_client
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError
 from artkit.rollouts.attempt import Attempt, Failed
+from artkit.rollouts.cancellation import own_cancellation
 from artkit.rollouts.ending import fail, finish
 from artkit.rollouts.grouping import as_episode, failure_of
 from artkit.rollouts.recorder import ExchangeRecorder, model_turns
@@ -69,36 +70,52 @@ class CapturedRollout:
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Attempt:
         """Run the function once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
-        for played in range(self.failure_policy.rollout_retries + 1):
+        replays = 0
+        while True:
             attempt = await self._run(model, scenario, member)
             failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
-            if failure is None or not self.failure_policy.replays(failure.kind):
+            if failure is None or not self.failure_policy.replays(failure.kind, after=replays):
                 break
-        return finish(attempt, started_s=started_s, retries=played) if isinstance(attempt, Episode) else attempt
+            replays += 1
+        return finish(attempt, started_s=started_s, retries=replays) if isinstance(attempt, Episode) else attempt
 
     async def _run(self, model: art.Model[Any, Any], scenario: Scenario, member: int) -> Attempt:
         episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
         recorder = ExchangeRecorder()
         recorded = with_recorded_client(model, recorder)
+        arguments = (recorded, scenario, episode) if self.takes_episode else (recorded, scenario)
         try:
-            if self.takes_episode:
-                returned = await self.fn(recorded, scenario, episode)
-                result = as_episode(episode if returned is None else returned, scenario, member)
-            else:
-                result = as_episode(await self.fn(recorded, scenario), scenario, member)
+            with own_cancellation():
+                returned = await self.fn(*arguments)
+            if returned is None and self.takes_episode:
+                returned = episode
+            result = as_episode(returned, scenario, member)
         except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; the policy sorts it
-            if not self.takes_episode:
-                recorder.write_turns(episode)
-            kind = self.failure_policy.classify(error, waiting_for=recorder.blame(error))
-            turns = model_turns(episode)
-            if kind is FailureKind.FATAL or not turns:
-                return Failed(error, FailureRecord.from_exception(error, kind))
-            episode.metrics["turns"] = turns
-            fail(episode, error, kind, timed_out=isinstance(error, TimeoutError))
-            return episode
+            return self._partial(episode, error, recorder)
+        if result is episode:
+            # No environment was played: the function's own reward is what `EnvironmentReward` finds.
+            episode.environment_reward = episode.environment_reward or episode.reward
         if isinstance(result, Episode):
-            result.metrics.setdefault("turns", model_turns(result))
+            _count(result, recorder)
         return result
+
+    def _partial(self, episode: Episode, error: Exception, recorder: ExchangeRecorder) -> Episode | Failed:
+        if not model_turns(episode):
+            recorder.write_turns(episode)
+        if (behind := recorder.error_behind(error)) is not None:
+            kind = self.failure_policy.classify(behind, waiting_for="model")
+        else:
+            kind = self.failure_policy.classify(error, waiting_for="environment")
+        if kind is FailureKind.FATAL or not model_turns(episode):
+            return Failed(error, FailureRecord.from_exception(error, kind))
+        fail(episode, error, kind)
+        _count(episode, recorder)
+        return episode
+
+
+def _count(episode: Episode, recorder: ExchangeRecorder) -> None:
+    for name, value in {"turns": model_turns(episode), **recorder.tokens}.items():
+        episode.metrics.setdefault(name, value)
 
 
 def _takes_episode(fn: Callable[..., Any]) -> bool:
@@ -113,4 +130,4 @@ def _takes_episode(fn: Callable[..., Any]) -> bool:
             f"{fn!r} takes {len(required)} arguments",
             "give `async (model, scenario)` or `async (model, scenario, episode)`",
         )
-    return len(required) == 3  # noqa: PLR2004  # model, scenario and the episode
+    return len(required) == 3  # model, scenario and the episode

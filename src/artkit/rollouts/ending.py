@@ -16,34 +16,38 @@ _LIMITS = {StopReason.MAX_TURNS, StopReason.TRUNCATED, StopReason.CONTEXT_OVERFL
 _CUT_OFF = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 
 
-def fail(episode: Episode, error: BaseException, kind: FailureKind, *, timed_out: bool = False) -> None:
+def fail(episode: Episode, error: BaseException, kind: FailureKind) -> None:
     """Write onto a partial episode what ended it."""
     if kind is FailureKind.LIMIT:
         episode.stop_reason = StopReason.CONTEXT_OVERFLOW
         episode.log(f"context overflow: {error}")
         return
     episode.failure = FailureRecord.from_exception(error, kind)
-    episode.stop_reason = StopReason.TIMEOUT if timed_out else StopReason.ERROR
+    episode.stop_reason = StopReason.TIMEOUT if isinstance(error, TimeoutError) else StopReason.ERROR
     episode.log(f"{kind} failure: {episode.failure}")
 
 
-def finish(episode: Episode, *, started_s: float, retries: int) -> Episode:
+def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
     """Write the metrics and metadata that every episode carries, and return it.
+
+    What a user's own rollout, or a rollout inside it, wrote under these names is kept or added to.
 
     Args:
         episode: An episode whose play is over.
         started_s: `time.perf_counter()` when it began.
         retries: Requests sent again, plus episodes played again.
     """
+    episode.stop_reason = episode.stop_reason or StopReason.DONE
     kind = episode.failure.kind if episode.failure else None
     if kind is None and episode.stop_reason in _LIMITS:
         kind = FailureKind.LIMIT
-    episode.metrics.setdefault("turns", 0)
-    episode.metrics.setdefault("tool_errors", 0)
-    episode.metrics["error"] = episode.failure is not None
-    episode.metrics["truncated"] = episode.stop_reason in _CUT_OFF
-    episode.metrics["retries"] = retries
-    episode.metrics["duration_s"] = time.perf_counter() - started_s
-    episode.metadata["stop_reason"] = str(episode.stop_reason) if episode.stop_reason else None
+    own = episode.metrics
+    own.setdefault("turns", 0)
+    own.setdefault("tool_errors", 0)
+    own["error"] = episode.failure is not None or bool(own.get("error"))
+    own["truncated"] = episode.stop_reason in _CUT_OFF or bool(own.get("truncated"))
+    own["retries"] = own.get("retries", 0) + retries
+    own["duration_s"] = time.perf_counter() - started_s
+    episode.metadata["stop_reason"] = str(episode.stop_reason)
     episode.metadata["failure_kind"] = str(kind) if kind else None
     return episode

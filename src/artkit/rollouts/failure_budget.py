@@ -37,6 +37,7 @@ class FailureBudget:
                 "give a count, a share strictly between 0 and 1, or None",
             )
         self._rollouts = rollouts
+        self._max_exceptions = max_exceptions
         self._allowed = rollouts if max_exceptions is None else max_exceptions
         if 0 < self._allowed < 1:
             self._allowed *= rollouts
@@ -48,8 +49,13 @@ class FailureBudget:
         """Note a rollout that did not fail."""
         self._unconnected = 0
 
-    def fail(self, record: FailureRecord, error: BaseException | None) -> None:
+    def fail(self, record: FailureRecord, error: BaseException | None = None) -> None:
         """Note a failure.
+
+        Args:
+            record: What went wrong.
+            error: The exception, where there was no episode; an episode that broke off says nothing of whether the
+                server can be reached now.
 
         Raises:
             OutageError: It is fatal, or too many rollouts in a row found no connection.
@@ -63,7 +69,8 @@ class FailureBudget:
                 f"a rollout met a failure that no other can escape: {record}",
                 "check the model's name, its inference_base_url and inference_api_key, and that its server runs",
             ) from error
-        self._unconnected = self._unconnected + 1 if error and is_connection_failure(error) else 0
+        if error is not None:
+            self._unconnected = self._unconnected + 1 if is_connection_failure(error) else 0
         if self._unconnected >= _OUTAGE_ROLLOUTS:
             raise OutageError(
                 f"{self._unconnected} rollouts in a row found no connection to the model's server: {record}",
@@ -72,7 +79,7 @@ class FailureBudget:
         failed = self._kinds.total()
         if failed == self._rollouts or failed > self._allowed:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._kinds.items()))
-            limit = "" if failed == self._rollouts else f", more than max_exceptions={self._allowed:g} allows"
+            limit = "" if failed == self._rollouts else f", more than max_exceptions={self._max_exceptions!r} allows"
             raise AllRolloutsFailedError(
                 f"{failed}/{self._rollouts} rollouts failed ({kinds}){limit}; the first: {first}",
                 "mend the first cause; play one scenario alone with `await rollout(model, scenario)` to see it whole",

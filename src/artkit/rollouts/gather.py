@@ -6,29 +6,31 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import art
 
-from artkit.episodes import Episode, FailurePolicy, FailureRecord
+from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError
 from artkit.rollouts.attempt import Attempt, Attempting, Failed
+from artkit.rollouts.cancellation import own_cancellation
 from artkit.rollouts.counts import GatherCounts
+from artkit.rollouts.ending import finish
 from artkit.rollouts.events import MemberFinished
 from artkit.rollouts.failure_budget import FailureBudget
-from artkit.rollouts.grouping import as_episode, build_group, failure_of, score_group
+from artkit.rollouts.grouping import as_episode, build_group, failure_of
 from artkit.rollouts.rollout import Rollout
+from artkit.rollouts.scoring import GroupReward, score_group
 from artkit.transport import sampling_session
 
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
 
-__all__ = ["AnyRollout", "GatheredGroups", "GroupReward", "gather_groups"]
+__all__ = ["AnyRollout", "GatheredGroups", "gather_groups"]
 
 AnyRollout: TypeAlias = Callable[..., Awaitable[art.Trajectory]]
-GroupReward: TypeAlias = Callable[[art.TrajectoryGroup], Awaitable[art.TrajectoryGroup]]
 
 
 @dataclass(frozen=True)
@@ -91,13 +93,8 @@ async def gather_groups(
         slots=asyncio.Semaphore(max_concurrent) if max_concurrent else contextlib.nullcontext(),
         on_event=on_event,
     )
-    async with _session(rollout, model):
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                running = [tasks.create_task(gather.group(item, rollouts_per_group, reward)) for item in scenarios]
-        except BaseExceptionGroup as errors:
-            # One failure stopped the gather; the group around it says nothing more.
-            raise _first(errors) from _first(errors).__cause__
+    async with _session(rollout, model), _tasks() as tasks:
+        running = [tasks.create_task(gather.group(item, rollouts_per_group, reward)) for item in scenarios]
     return gather.result([task.result() for task in running])
 
 
@@ -116,25 +113,44 @@ class _Gather:
     async def group(
         self, scenario: Scenario, size: int, reward: GroupReward | None
     ) -> tuple[art.TrajectoryGroup, list[art.Trajectory]]:
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                members = [tasks.create_task(self._member(scenario, member)) for member in range(size)]
-        except BaseExceptionGroup as errors:
-            raise _first(errors) from _first(errors).__cause__
+        async with _tasks() as tasks:
+            members = [tasks.create_task(self._member(scenario, member)) for member in range(size)]
         group, lost = build_group(scenario, [task.result() for task in members], self._policy)
-        if reward is not None:
-            lost += await score_group(group, reward)
+        lost += await score_group(group, reward)
         return group, lost
 
     async def _member(self, scenario: Scenario, member: int) -> Attempt:
         async with self.slots:
             self.started += 1
             started_s = time.perf_counter()
-            attempt = await self._attempt(scenario, member)
+            attempt = await self._attempt(scenario, member, started_s)
             seconds = time.perf_counter() - started_s
         failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
+        self._tell(scenario, member, seconds, attempt, failure)
         if isinstance(attempt, Failed):
             self.failed[str(attempt.record.kind)] += 1
+            self.budget.fail(attempt.record, attempt.error)
+        elif failure is None or self._policy.keeps(failure.kind):
+            self.budget.succeed()
+        else:
+            self.budget.fail(failure)
+        return attempt
+
+    async def _attempt(self, scenario: Scenario, member: int, started_s: float) -> Attempt:
+        if isinstance(self.rollout, Attempting):
+            return await self.rollout.attempt(self.model, scenario, member)
+        try:
+            with own_cancellation():
+                returned = await self.rollout(self.model, scenario)
+            trajectory = as_episode(returned, scenario, member)
+        except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; it is recorded
+            kind = self._policy.classify(error, waiting_for="environment")
+            return Failed(error, FailureRecord.from_exception(error, kind))
+        return finish(trajectory, started_s=started_s) if isinstance(trajectory, Episode) else trajectory
+
+    def _tell(
+        self, scenario: Scenario, member: int, seconds: float, attempt: Attempt, failure: FailureRecord | None
+    ) -> None:
         if self.on_event is not None:
             episode = attempt if isinstance(attempt, Episode) else None
             self.on_event(
@@ -142,21 +158,6 @@ class _Gather:
                     scenario_id=scenario.id, member=member, seconds=seconds, episode=episode, failure=failure
                 )
             )
-        if failure is None or self._policy.keeps(failure.kind):
-            self.budget.succeed()
-        else:
-            self.budget.fail(failure, attempt.error if isinstance(attempt, Failed) else None)
-        return attempt
-
-    async def _attempt(self, scenario: Scenario, member: int) -> Attempt:
-        if isinstance(self.rollout, Attempting):
-            return await self.rollout.attempt(self.model, scenario, member)
-        try:
-            trajectory = await self.rollout(self.model, scenario)
-            return as_episode(trajectory, scenario, member)
-        except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; it is recorded
-            kind = self._policy.classify(error, waiting_for="environment")
-            return Failed(error, FailureRecord.from_exception(error, kind))
 
     @property
     def _policy(self) -> FailurePolicy:
@@ -168,7 +169,8 @@ class _Gather:
         counts = GatherCounts(
             started=self.started,
             grouped=sum(len(group.trajectories) for group in groups),
-            lost=Counter(str(failure.kind) for item in lost if (failure := failure_of(item))),
+            # Only scoring loses what holds no failure of its own: a trajectory of a user's class.
+            lost=Counter(str(failure.kind if (failure := failure_of(item)) else FailureKind.REWARD) for item in lost),
             failed=self.failed,
         )
         return GatheredGroups(groups, lost, counts)
@@ -179,6 +181,14 @@ def _session(rollout: AnyRollout, model: art.Model[Any, Any]) -> contextlib.Abst
     return sampling_session(model) if isinstance(rollout, Rollout) else contextlib.nullcontext()
 
 
-def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    first = errors.exceptions[0]
-    return _first(first) if isinstance(first, BaseExceptionGroup) else first
+@contextlib.asynccontextmanager
+async def _tasks() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a task group that raises its first failure as it is; a group around it would say nothing more."""
+    failure: BaseException | None = None
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            yield tasks
+    except BaseExceptionGroup as errors:
+        failure = errors.exceptions[0]
+    if failure is not None:
+        raise failure

@@ -19,11 +19,7 @@ __all__ = ["ModelActor"]
 
 
 class ModelActor:
-    """Asks `model` for each reply, and adds the tokens the server reports to the episode's metrics.
-
-    Attributes:
-        retries: Requests that had to be sent again.
-    """
+    """Asks `model` for each reply, and adds the tokens the server reports to the episode's metrics."""
 
     def __init__(
         self,
@@ -35,14 +31,19 @@ class ModelActor:
         request_timeout_s: float | None,
         max_retries: int,
     ) -> None:
-        self.retries = 0
-        self._client = client
+        self._client = _Counting(client)
+        self._turns = 0
         self._episode = episode
         self._name = model.get_inference_name()
         self._trainable = model.trainable
         self._sampling = sampling
         self._request_timeout_s = request_timeout_s
         self._max_retries = max_retries
+
+    @property
+    def retries(self) -> int:
+        """Requests that had to be sent again, those of a turn that failed for good included."""
+        return self._client.requests - self._turns
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
         sampling = self._sampling
@@ -59,10 +60,10 @@ class ModelActor:
             timeout_s=self._request_timeout_s,
             extra_body=sampling.extra_body,
         )
-        completion, retries = await complete_with_retry(
+        self._turns += 1
+        completion, _ = await complete_with_retry(
             self._client, request, max_retries=self._max_retries, on_discard=self._count_tokens
         )
-        self.retries += retries
         self._count_tokens(completion)
         return completion.choices[0]
 
@@ -72,3 +73,18 @@ class ModelActor:
         metrics = self._episode.metrics
         metrics["prompt_tokens"] = metrics.get("prompt_tokens", 0) + completion.usage.prompt_tokens
         metrics["completion_tokens"] = metrics.get("completion_tokens", 0) + completion.usage.completion_tokens
+
+
+class _Counting:
+    """A `SamplingClient` that counts the requests it passes on."""
+
+    def __init__(self, inner: SamplingClient) -> None:
+        self.requests = 0
+        self._inner = inner
+
+    async def complete(self, request: SamplingRequest) -> ChatCompletion:
+        self.requests += 1
+        return await self._inner.complete(request)
+
+    async def close(self) -> None:
+        await self._inner.close()

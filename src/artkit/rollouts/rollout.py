@@ -8,10 +8,11 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from artkit.environments import Environment, Play, closing
+from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Failed
+from artkit.rollouts.cancellation import own_cancellation
 from artkit.rollouts.ending import fail, finish
 from artkit.rollouts.model_actor import ModelActor
 from artkit.rollouts.sampling import Limits, Sampling
@@ -40,7 +41,9 @@ class Rollout:
         ConfigurationError: `environment` is an instance, which rollouts would share.
 
     >>> class Echo(Environment):
-    ...     async def reset(self, scenario): return "say anything"
+    ...     async def reset(self, scenario):
+    ...         return "say anything"
+    ...
     ...     async def step(self, action): ...
     >>> Rollout(Echo, limits=Limits(max_turns=3)).limits.max_turns
     3
@@ -76,20 +79,19 @@ class Rollout:
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode | Failed:
         """Play `scenario` once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
-        policy = self.failure_policy
-        retries = 0
+        replays = retries = 0
         async with sampling_session(model) as client:
-            for played in range(policy.rollout_retries + 1):
+            while True:
                 attempt, request_retries = await self._play(client, model, scenario, member)
                 retries += request_retries
                 failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
-                if failure is None or not policy.replays(failure.kind) or played == policy.rollout_retries:
+                if failure is None or not self.failure_policy.replays(failure.kind, after=replays):
                     break
-                retries += 1
+                replays += 1
         if isinstance(attempt, Failed):
             return attempt
         attempt.reward = attempt.environment_reward
-        return finish(attempt, started_s=started_s, retries=retries)
+        return finish(attempt, started_s=started_s, retries=retries + replays)
 
     async def _play(
         self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int
@@ -113,24 +115,31 @@ class Rollout:
             request_timeout_s=limits.request_timeout_s,
             max_retries=policy.max_retries,
         )
-        game = Play(
-            environment, actor, episode, max_turns=limits.max_turns, step_timeout_s=limits.tool_timeout_s
-        )
+        game = Play(environment, actor, episode, max_turns=limits.max_turns, step_timeout_s=limits.tool_timeout_s)
         deadline = asyncio.timeout(limits.episode_timeout_s)
-        try:
-            async with closing(environment, episode), deadline:
+
+        async def run() -> None:
+            async with deadline:
                 await game.run()
+
+        try:
+            with own_cancellation():
+                await run_then_close(run, environment, episode, close_timeout_s=limits.tool_timeout_s)
         except Exception as error:  # noqa: BLE001  # environments and servers raise anything; the policy sorts it
             if deadline.expired():
-                error = TimeoutError(
-                    f"the episode passed its {limits.episode_timeout_s} s while waiting for the {game.waiting_for}"
-                )
+                late = f"the episode passed its {limits.episode_timeout_s} s while waiting for the {game.waiting_for}"
+                error = _caused(TimeoutError(late), error)
             kind = policy.classify(error, waiting_for=game.waiting_for)
             if kind is FailureKind.FATAL or not episode.metrics.get("turns"):
                 return _failed(error, kind), actor.retries
-            fail(episode, error, kind, timed_out=deadline.expired())
+            fail(episode, error, kind)
         return episode, actor.retries
 
 
 def _failed(error: Exception, kind: FailureKind) -> Failed:
     return Failed(error, FailureRecord.from_exception(error, kind))
+
+
+def _caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error

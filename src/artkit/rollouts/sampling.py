@@ -68,7 +68,7 @@ class Limits:
     Attributes:
         max_turns: Replies of the model; the smaller of this and the environment's own holds. None adds no limit.
         request_timeout_s: One request to the model, from its sending to its last byte.
-        tool_timeout_s: One `step` of the environment, its tools included.
+        tool_timeout_s: One `step` of the environment, its tools included; and its `close`.
         episode_timeout_s: The whole episode, retries of requests included. None means no limit, for each of the three.
 
     Raises:

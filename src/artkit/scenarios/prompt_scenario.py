@@ -40,5 +40,5 @@ class PromptScenario(Scenario):
         for number, message in enumerate(value):
             if not isinstance(message.get("role"), str):
                 msg = f"message {number} has no role"
-                raise ValueError(msg)  # noqa: TRY004  # what pydantic turns into an error of the field
+                raise ValueError(msg)  # what pydantic turns into an error of the field
         return value

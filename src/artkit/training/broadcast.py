@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from artkit.rollouts import MemberFinished
 from artkit.tracking import RolloutFinished, Tracker, TrackingEvent, Warned
+
+if TYPE_CHECKING:
+    from artkit.rollouts import MemberFinished
 
 __all__ = ["Broadcast"]
 
@@ -17,11 +20,11 @@ class Broadcast:
         self._trackers = list(trackers)
 
     def __call__(self, event: TrackingEvent) -> None:
-        for tracker in list(self._trackers):
+        for tracker in self._trackers:
             try:
                 tracker.handle(event)
             except Exception as error:  # noqa: BLE001  # a user's tracker may raise anything
-                self._trackers.remove(tracker)
+                self._trackers = [other for other in self._trackers if other is not tracker]
                 self(Warned(text=f"{type(tracker).__name__} failed and is left out: {type(error).__name__}: {error}"))
 
     def member(self, split: str, event: MemberFinished) -> None:

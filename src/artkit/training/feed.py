@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -39,7 +39,7 @@ class Feed:
             return cls(train, settings)
         if isinstance(train, Sequence) and not isinstance(train, str):
             return cls(ScenarioOrder(train, seed=settings.seed), settings)
-        stream = train if isinstance(train, ScenarioStream) else ScenarioStream(cast(Any, train))
+        stream = train if isinstance(train, ScenarioStream) else ScenarioStream(cast("Any", train))
         if settings.max_steps is None:
             raise ConfigurationError(
                 "an open-ended source of scenarios has no end, and max_steps=None sets none",
@@ -66,7 +66,19 @@ class Feed:
             return self.source.num_batches(self.settings.groups_per_step, self.settings.num_epochs)
         return None
 
-    async def batches(self, start: Cursor) -> AsyncIterator[ScenarioBatch[Any]]:
+    def check_repeatable(self) -> None:
+        """Refuse a source that what is taken from it now would be missing from later.
+
+        Raises:
+            ConfigurationError: It is open-ended and has no `seek(n)`.
+        """
+        if isinstance(self.source, ScenarioStream) and not self.source.can_seek:
+            raise ConfigurationError(
+                "the scenario that a smoke test takes from an open-ended source would be missing from the run",
+                "give the source a method seek(n), or make the smoke test with a trainer over a list",
+            )
+
+    async def batches(self, start: Cursor) -> AsyncGenerator[ScenarioBatch[Any]]:
         """Yield the batches from `start` on."""
         size = self.settings.groups_per_step
         if isinstance(self.source, ScenarioOrder):

@@ -1,4 +1,4 @@
-"""Rows of ART's history.jsonl: whether one is there, and what the last one says."""
+"""Rows of ART's history.jsonl: whether one is there, and what those of a step say."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-__all__ = ["has_row", "last_row"]
-
-_TAIL_BYTES = 1 << 18
+__all__ = ["has_row", "rows_of", "size_of"]
 
 
 def has_row(path: Path, *, since_byte: int, step: int, key: str, value: float | None = None) -> bool:
@@ -28,11 +26,18 @@ def has_row(path: Path, *, since_byte: int, step: int, key: str, value: float | 
     )
 
 
-def last_row(path: Path) -> dict[str, Any]:
-    """Return the last whole row; empty where there is none."""
-    size = path.stat().st_size if path.exists() else 0
-    rows = list(_rows(path, max(0, size - _TAIL_BYTES)))
-    return rows[-1] if rows else {}
+def rows_of(path: Path, *, since_byte: int, step: int) -> dict[str, Any]:
+    """Return the rows of `step` that were written after `since_byte`, joined; empty where there is none."""
+    joined: dict[str, Any] = {}
+    for row in _rows(path, since_byte):
+        if row.get("step") == step:
+            joined |= row
+    return joined
+
+
+def size_of(path: Path) -> int:
+    """Return the length of the file in bytes; 0 where there is none."""
+    return path.stat().st_size if path.exists() else 0
 
 
 def _rows(path: Path, since_byte: int) -> Iterator[dict[str, Any]]:
@@ -44,6 +49,6 @@ def _rows(path: Path, since_byte: int) -> Iterator[dict[str, Any]]:
             try:
                 row = json.loads(line)
             except ValueError:
-                continue  # half a line, at the seam or at the end
+                continue  # half a line, which another program left
             if isinstance(row, dict):
                 yield row

@@ -13,7 +13,7 @@ from typing import Any
 from artkit.errors import ResumeError
 from artkit.scenarios import Cursor
 
-__all__ = ["Began", "Emptied", "Ended", "Entry", "Intended", "Journal", "Logged", "Trained", "Validated"]
+__all__ = ["Batch", "Began", "Emptied", "Ended", "Entry", "Intended", "Journal", "Logged", "Trained", "Validated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,15 +37,32 @@ class Began(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Intended(Entry):
-    """A batch is gathered, scored and recorded, and about to be trained on; the backend stood at `step`."""
+class Batch(Entry):
+    """A batch is gathered, scored and recorded.
+
+    Attributes:
+        index: Its number in the run, from 0.
+        epoch: Its epoch, from 0.
+        is_epoch_end: Whether it is the last of its epoch.
+        cursor: Where the next batch starts.
+        metrics: What became of its rollouts and groups.
+    """
 
     index: int
     epoch: int
     is_epoch_end: bool
     cursor: Cursor
-    step: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intended(Batch):
+    """The batch is about to be trained on; its counts include those of the empty batches before it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Emptied(Batch):
+    """The batch held nothing to train on; the cursor goes on and the counts go to the next row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,17 +83,6 @@ class Logged(Entry):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Emptied(Entry):
-    """A batch held nothing to train on; the cursor goes on and the counts go to the next row."""
-
-    index: int
-    epoch: int
-    is_epoch_end: bool
-    cursor: Cursor
-    metrics: Mapping[str, float] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Validated(Entry):
     """The row of a validation is in the history."""
 
@@ -86,7 +92,7 @@ class Validated(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Ended(Entry):
-    """A session of the run ended by itself."""
+    """A session of the run ended by itself, and not by an error, a signal or a death."""
 
     reason: str
 
@@ -115,7 +121,7 @@ class Journal:
         if not self.path.exists():
             return []
         cut_torn_line(self.path)
-        return list(self._parse(self.path.read_text(encoding="utf-8").splitlines()))
+        return list(self._parse(self.path.read_bytes().splitlines()))
 
     def append(self, entry: Entry) -> None:
         """Write `entry`; when this returns, it is on the disk."""
@@ -136,7 +142,7 @@ class Journal:
             number += 1
         return self.path.rename(aside)
 
-    def _parse(self, lines: list[str]) -> Iterator[Entry]:
+    def _parse(self, lines: list[bytes]) -> Iterator[Entry]:
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)

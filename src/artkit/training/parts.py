@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from artkit.bridge import storage_dir
 from artkit.rewards import RewardAdapter
+from artkit.scenarios.content import content_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from artkit.training.stopping import StopCondition
     from artkit.training.validation import Validation
 
-__all__ = ["Parts", "Resume"]
+__all__ = ["Parts", "Resume", "is_relative"]
 
 Resume = Literal["auto", "never", "require"]
 
@@ -74,10 +75,16 @@ class Parts:
             "groups_per_step": settings.groups_per_step,
             "rollouts_per_group": settings.rollouts_per_group,
             "learning_rate": settings.learning_rate,
-            "train_options": {name: repr(value) for name, value in sorted(settings.train_options.items())},
+            "train_options": {name: _words(value) for name, value in sorted(settings.train_options.items())},
         }
 
 
 def is_relative(reward: GroupReward) -> bool:
     """Whether a score of `reward` means something only beside its siblings' scores."""
     return isinstance(reward, RewardAdapter) and reward.relative
+
+
+def _words(value: Any) -> str:
+    """Return `value` as text that is the same in every process: plain values as they are, others by their content."""
+    plain = value is None or isinstance(value, bool | int | float | str)
+    return repr(value) if plain else f"{type(value).__name__} {content_digest(value)[:16]}"

@@ -41,10 +41,11 @@ class Plan:
             if parts.feed.scenarios
             else "an open-ended source"
         )
+        steps = "an unknown number of" if total is None else total
+        size = f"{settings.groups_per_step} groups x {settings.rollouts_per_group} rollouts"
+        backend = type(parts.backend).__name__
         lines = [
-            f"train: {data}, {total if total is not None else 'an unknown number of'} steps of "
-            f"{settings.groups_per_step} groups x {settings.rollouts_per_group} rollouts "
-            f"on {type(parts.backend).__name__}, learning rate {settings.learning_rate:g}",
+            f"train: {data}, {steps} steps of {size} on {backend}, learning rate {settings.learning_rate:g}",
             f"reward: {_name(parts.reward)}; filter: {parts.filters!r}",
         ]
         for validation in parts.validations:

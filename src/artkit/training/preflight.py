@@ -27,6 +27,7 @@ def check(parts: Parts) -> None:
     Raises:
         ConfigurationError: The first thing that was found.
     """
+    _check_model(parts)
     _check_environment(parts)
     _check_train_options(parts)
     _check_splits(parts)
@@ -54,6 +55,14 @@ def warnings_of(parts: Parts) -> Iterator[str]:
             )
 
 
+def _check_model(parts: Parts) -> None:
+    if not getattr(parts.model, "trainable", False):
+        raise ConfigurationError(
+            f"model={parts.model!r} cannot be trained",
+            "make it by make_trainable_model(…), or as an art.TrainableModel",
+        )
+
+
 def _check_environment(parts: Parts) -> None:
     needed = {name: type(parts.backend).__name__ for name in required_environment(parts.backend)}
     rewards = [parts.reward, *(parts.reward_of(validation) for validation in parts.validations)]
@@ -72,9 +81,7 @@ def _check_train_options(parts: Parts) -> None:
     taken = train_options(parts.backend)
     given = parts.settings.train_options
     if "learning_rate" in given:
-        raise ConfigurationError(
-            "train_options holds learning_rate", "give it as TrainerSettings(learning_rate=…)"
-        )
+        raise ConfigurationError("train_options holds learning_rate", "give it as TrainerSettings(learning_rate=…)")
     if taken.accepts_any:
         return
     backend = type(parts.backend).__name__
@@ -108,15 +115,13 @@ def _check_splits(parts: Parts) -> None:
 
 
 def _check_relative(parts: Parts) -> None:
-    if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:  # noqa: PLR2004  # siblings are needed
-        raise ConfigurationError(
-            "rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2"
-        )
+    if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:
+        raise ConfigurationError("rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2")
     for validation in parts.validations:
         reward = parts.reward_of(validation)
-        if is_relative(reward) and rollouts_per_scenario(validation, reward, parts.settings) < 2:  # noqa: PLR2004
+        if is_relative(reward) and rollouts_per_scenario(validation, reward, parts.settings) < 2:
             raise ConfigurationError(
-                f"rollouts_per_scenario=1 of validation {validation.name!r} leaves a relative reward nothing to compare",
+                f"validation {validation.name!r}: rollouts_per_scenario=1 leaves a relative reward nothing to compare",
                 "give at least 2, or None for rollouts_per_group",
             )
 
@@ -129,12 +134,13 @@ def _check_ranking(parts: Parts) -> None:
         if not isinstance(validation.schedule, Never)
     }
     for metric in sorted(parts.checkpoint_policy.ranks_by):
-        if not metric.startswith("val/"):
+        owner, _, name = metric.rpartition("/")
+        # What else a backend logs is not known here; where it does not come, nothing is deleted, and that is said.
+        if owner and not (owner == "val" or owner.startswith("val/")):
             continue
-        owner = "/".join(metric.split("/")[:-1])
         if owner not in logged:
+            near = [f"{validation}/{name}" for validation in logged]
             raise ConfigurationError(
                 f"{parts.checkpoint_policy!r} ranks by {metric!r}, which no validation will log",
-                f"the validations log {', '.join(f'{name}/reward' for name in logged) or 'nothing'}; "
-                "add a Validation, or use KeepLatest(…)",
+                f"the validations log {', '.join(near) or 'nothing'}; add a Validation, or use KeepLatest(…)",
             )

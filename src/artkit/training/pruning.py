@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from artkit.checkpoints import CheckpointPolicy
 
-__all__ = ["prune_checkpoints"]
+__all__ = ["prune", "prune_checkpoints"]
 
 
 async def prune_checkpoints(
@@ -37,6 +37,17 @@ async def prune_checkpoints(
     Raises:
         CheckpointError: The model is not registered, or its backend cannot list its checkpoints; nothing was deleted.
     """
+    return await prune(model, policy, MetricHistory.read(storage_dir(model) / "history.jsonl"), in_use=in_use)
+
+
+async def prune(
+    model: art.TrainableModel[Any, Any],
+    policy: CheckpointPolicy,
+    history: MetricHistory,
+    *,
+    in_use: Collection[int] = (),
+) -> Decision:
+    """Do what `prune_checkpoints` does, by a history that was read already."""
     backend = backend_of(model)
     if backend is None:
         raise CheckpointError("the model is not registered", "await model.register(backend) first")
@@ -46,15 +57,16 @@ async def prune_checkpoints(
             f"{type(backend).__name__} cannot list its checkpoints, so what would be deleted is not known",
             "keep all of them (KeepAll()), or delete by hand",
         )
-    decision = policy.decide(saved, MetricHistory.read(storage_dir(model) / "history.jsonl"))
     current = await model.get_step()
-    for step, why in ({step: "in use" for step in in_use} | {current: "the current step"}).items():
-        if step in saved and step not in decision.keep:
-            decision = dataclasses.replace(
-                decision, keep=decision.keep | {step}, why={**decision.why, step: why}
-            )
+    needed = dict.fromkeys(in_use, "in use") | {current: "the current step"}
+    decision = _keeping(policy.decide(saved, history), {step: why for step, why in needed.items() if step in saved})
     # A checkpoint that was saved since the decision was made is none of its business: it stays too.
-    if decision.delete(saved):
+    if delete := decision.delete(saved):
         now = await saved_steps(backend, model) or frozenset()
-        await delete_checkpoint_files(backend, model, now - decision.delete(saved))
+        await delete_checkpoint_files(backend, model, now - delete)
     return decision
+
+
+def _keeping(decision: Decision, needed: dict[int, str]) -> Decision:
+    added = {step: why for step, why in needed.items() if step not in decision.keep}
+    return dataclasses.replace(decision, keep=decision.keep | added.keys(), why={**decision.why, **added})

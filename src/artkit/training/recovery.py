@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from artkit.bridge import mend_state
 from artkit.episodes import read_groups
 from artkit.errors import ResumeError
-from artkit.training.journal import Began, Logged, Trained, Validated, cut_torn_line
+from artkit.training.history_rows import size_of
+from artkit.training.journal import Began, Ended, Journal, Logged, Validated, cut_torn_line
+from artkit.training.ledger import Ledger
 from artkit.training.run_state import RunState, settle
 
 if TYPE_CHECKING:
-    from artkit.training.journal import Entry, Journal
+    from artkit.training.journal import Trained
     from artkit.training.parts import Parts
     from artkit.training.rows import RowWriter
 
@@ -24,15 +26,17 @@ class Recovered:
     """Where the session begins.
 
     Attributes:
-        state: Where the run stands, all settled but validation and pruning.
+        ledger: The run's journal, all settled but validation and pruning.
+        has_died: Whether the last session did not end by itself.
         notes: What had to be mended, in words.
     """
 
-    state: RunState
+    ledger: Ledger
+    has_died: bool
     notes: tuple[str, ...] = ()
 
 
-async def recover(parts: Parts, journal: Journal, rows: RowWriter) -> Recovered:
+async def recover(parts: Parts, rows: RowWriter) -> Recovered:
     """Read the journal, settle what a death left, and return where the session begins.
 
     A training whose result was not written down is known from the backend's own step. Its row, if it is not in the
@@ -41,6 +45,7 @@ async def recover(parts: Parts, journal: Journal, rows: RowWriter) -> Recovered:
     Raises:
         ResumeError: The run on disk is not the run that was asked for; says what changed and the choices.
     """
+    journal = Journal(parts.own_dir / "journal.jsonl")
     if parts.resume == "never":
         journal.set_aside()
     entries = journal.read()
@@ -48,41 +53,33 @@ async def recover(parts: Parts, journal: Journal, rows: RowWriter) -> Recovered:
     notes = [note for note in (mend_state(parts.model),) if note]
     if parts.history_path.exists():
         cut_torn_line(parts.history_path)
+    ledger = Ledger(journal, RunState.replay(entries))
     if not entries:
         if parts.resume == "require":
             raise ResumeError(
                 f'resume="require", but there is no run to resume at {journal.path}',
                 'check the model\'s run_name, project and base_path, or use resume="auto"',
             )
-        began = Began(
-            step=backend_step,
-            fingerprint=parts.fingerprint(),
-            history_bytes=parts.history_path.stat().st_size if parts.history_path.exists() else 0,
+        ledger.note(
+            Began(step=backend_step, fingerprint=parts.fingerprint(), history_bytes=size_of(parts.history_path))
         )
-        journal.append(began)
-        return Recovered(state=RunState.replay([began]), notes=tuple(notes))
-    state = RunState.replay(entries)
-
-    def note(entry: Entry) -> None:
-        nonlocal state
-        journal.append(entry)
-        state = state.after(entry)
-
-    if missing := settle(state, backend_step=backend_step, fingerprint=parts.fingerprint()):
-        note(missing)
-    if trained := state.unlogged:
-        if not rows.has_train_row(state, trained):
-            await _write_row(parts, rows, state, trained)
+        return Recovered(ledger=ledger, has_died=False, notes=tuple(notes))
+    if missing := settle(ledger.state, backend_step=backend_step, fingerprint=parts.fingerprint()):
+        ledger.note(missing)
+    if trained := ledger.state.unlogged:
+        if not rows.has_train_row(ledger.state, trained):
+            await _write_row(parts, rows, ledger.state, trained)
             notes.append(f"the row of step {trained.step} was missing from the history and was written")
-        note(Logged(index=trained.index, step=trained.step, elapsed_s=state.elapsed_s))
+        ledger.note(Logged(index=trained.index, step=trained.step))
     for number, validation in enumerate(parts.validations):
-        is_done = (validation.name, state.step) in state.validated
-        if not is_done and rows.has_validation_row(state, validation, is_first=number == 0):
-            note(Validated(name=validation.name, step=state.step, elapsed_s=state.elapsed_s))
-    return Recovered(state=state, notes=tuple(notes))
+        is_noted = validation.name in ledger.state.validated
+        if not is_noted and rows.has_validation_row(ledger.state, validation, is_first=number == 0):
+            ledger.note(Validated(name=validation.name, step=ledger.state.step))
+    return Recovered(ledger=ledger, has_died=not isinstance(entries[-1], Ended), notes=tuple(notes))
 
 
 async def _write_row(parts: Parts, rows: RowWriter, state: RunState, trained: Trained) -> None:
     scenarios = {scenario.id: scenario for scenario in parts.feed.scenarios}
-    groups, _ = read_groups(rows.recording(trained.index), scenarios.values())
+    recording = rows.recording(trained.index)
+    groups, _ = read_groups(recording, scenarios.values()) if recording.exists() else ([], [])
     await rows.write_train(state, trained, groups, recovered=True)

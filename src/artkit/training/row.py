@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from artkit.rollouts import GatherCounts
 
-__all__ = ["batch_counts"]
+__all__ = ["add_counts", "batch_counts"]
 
 
 def batch_counts(
@@ -20,27 +20,35 @@ def batch_counts(
     submitted: int,
     trainable: int,
     dropped: Sequence[tuple[art.TrajectoryGroup, str]],
-    carried: Mapping[str, float],
 ) -> dict[str, float]:
-    """Return what became of a batch's rollouts and groups, batches with nothing to train on before it included.
+    """Return what became of a batch's rollouts and groups.
 
     Args:
         counts: How the rollouts ended.
         submitted: Groups that were gathered.
         trainable: Groups that are trained on.
         dropped: What the filters dropped, each with its reason.
-        carried: The same counts, summed over the batches before it that were not trained on.
     """
-    row: Counter[str] = Counter({
-        "groups_submitted": submitted,
-        "groups_trainable": trainable,
-        "groups_dropped": len(dropped),
-        "rollouts_started": counts.started,
-        "rollouts_grouped": counts.grouped,
-    })
+    row: Counter[str] = Counter(
+        {
+            "groups_submitted": submitted,
+            "groups_trainable": trainable,
+            "groups_dropped": len(dropped),
+            "rollouts_started": counts.started,
+            "rollouts_grouped": counts.grouped,
+        }
+    )
     for kind, count in counts.lost.items():
         row[f"rollouts_lost_{kind}"] += count
     for kind, count in counts.failed.items():
         row[f"rollouts_failed_{kind}"] += count
-    row.update(carried)  # type: ignore[arg-type]  # counts, kept as floats in the journal
     return {name: float(value) for name, value in row.items()}
+
+
+def add_counts(some: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:
+    """Return the sums, zeros included.
+
+    >>> add_counts({"groups_submitted": 2, "groups_trainable": 0}, {"groups_submitted": 1})
+    {'groups_submitted': 3, 'groups_trainable': 0}
+    """
+    return {name: some.get(name, 0) + others.get(name, 0) for name in (*some, *(others.keys() - some.keys()))}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge import keep_state_copy, loggable, loggable_metrics
-from artkit.training.history_rows import has_row, last_row
+from artkit.training.history_rows import has_row, rows_of, size_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +93,10 @@ class RowWriter:
         key = f"val/{_SCENARIOS}" if is_first else f"val/{validation.name}/{_SCENARIOS}"
         return has_row(self._parts.history_path, since_byte=state.history_bytes, step=state.step, key=key)
 
+    def logged(self, state: RunState) -> dict[str, Any]:
+        """Return everything that was logged at the present step, joined."""
+        return rows_of(self._parts.history_path, since_byte=state.history_bytes, step=state.step)
+
     @contextlib.contextmanager
     def costs(self, context: str) -> Iterator[None]:
         """Book what models and judges cost inside to "train" or "eval"."""
@@ -114,6 +118,7 @@ class RowWriter:
         row = loggable_metrics(metrics)
         if recovered:
             row["recovered"] = 1.0
+        before = size_of(self._parts.history_path)
         await self._model.log(None if groups is None else loggable(groups), split=split, metrics=row, step=step)
         keep_state_copy(self._model)
-        return last_row(self._parts.history_path)
+        return rows_of(self._parts.history_path, since_byte=before, step=step)

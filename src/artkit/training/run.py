@@ -9,27 +9,27 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import write_groups
-from artkit.errors import BackendError, CheckpointError
+from artkit.errors import BackendError
 from artkit.rollouts import gather_groups
-from artkit.tracking import CheckpointsPruned, RunStarted, StepFinished, ValidationFinished, Warned
-from artkit.training.broadcast import Broadcast
+from artkit.tracking import RunStarted, StepFinished, Warned
 from artkit.training.failure_window import FailureWindow
-from artkit.training.journal import Emptied, Ended, Intended, Journal, Logged, Trained, Validated
+from artkit.training.journal import Emptied, Ended, Intended, Logged, Trained
 from artkit.training.plan import Plan
-from artkit.training.pruning import prune_checkpoints
+from artkit.training.pruner import Pruner
 from artkit.training.recovery import recover
-from artkit.training.row import batch_counts
+from artkit.training.row import add_counts, batch_counts
 from artkit.training.rows import RowWriter
-from artkit.training.validating import validate
-from artkit.validation import Progress
+from artkit.training.validator import Validator
 
 if TYPE_CHECKING:
+    import art
+
+    from artkit.rewards import FilterResult
     from artkit.rollouts import GatheredGroups
     from artkit.scenarios import ScenarioBatch
-    from artkit.training.journal import Entry
+    from artkit.training.broadcast import Broadcast
+    from artkit.training.ledger import Ledger
     from artkit.training.parts import Parts
-    from artkit.training.run_state import RunState
-    from artkit.training.validation import Validation
 
 __all__ = ["Run"]
 
@@ -42,131 +42,130 @@ class Run:
 
     Args:
         parts: What the run is made of.
+        tell: Who is told.
 
     Attributes:
-        state: Where the run stands; None before it was opened.
+        ledger: Where the run stands; there once the session has begun.
         counts: What became of the rollouts and groups of this session.
+        rows: Writes the rows, and knows where the recordings are.
     """
 
-    state: RunState
+    ledger: Ledger
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, tell: Broadcast) -> None:
         self.counts: Counter[str] = Counter()
         self._parts = parts
-        self._tell = Broadcast(parts.trackers)
+        self._plan = Plan.of(parts)
+        self._tell = tell
         self._failures = FailureWindow(parts.settings.max_failure_rate)
-        self._journal = Journal(parts.own_dir / "journal.jsonl")
-        self._rows = RowWriter(parts)
-        self._cannot_prune = False
-        self._started_s = time.monotonic()
-        self._elapsed_before_s = 0.0
-
-    @property
-    def elapsed_s(self) -> float:
-        """Seconds the run has taken, earlier sessions included."""
-        return self._elapsed_before_s + time.monotonic() - self._started_s
+        self.rows = RowWriter(parts)
+        self._prune = Pruner(parts, tell)
 
     async def __call__(self) -> str:
         """Run to the end and return the reason it ended. The model must be registered."""
-        parts = self._parts
-        plan = Plan.of(parts)
-        recovered = await recover(parts, self._journal, self._rows)
-        self.state = recovered.state
-        self._elapsed_before_s = self.state.elapsed_s
-        self._tell(RunStarted(plan_text=str(plan), total_steps=plan.total_steps, start_step=self.state.trained))
-        for text in (*plan.warnings, *recovered.notes):
+        recovered = await recover(self._parts, self.rows)
+        self.ledger = ledger = recovered.ledger
+        self._validate = Validator(self._parts, ledger, self.rows, self._tell)
+        self._tell(
+            RunStarted(plan_text=str(self._plan), total_steps=self._plan.total_steps, start_step=ledger.state.trained)
+        )
+        for text in (*self._plan.warnings, *recovered.notes):
             self._tell(Warned(text=text))
-        began_at = self.state.cursor
-        if self.state.batch is None:
-            await self._validate(self._progress(is_start=True))
-        else:
-            # What a death between training and the next batch left undone.
-            await self._after_step(self._progress(), row={}, recovered=True)
-        reason = await self._train(plan)
-        if self.state.trained:
-            await self._after_step(self._progress(is_last=True), row={})
-        if self.state.cursor == began_at and self.state.trained:
-            reason = f"nothing to do: {reason}"
-        self._note(Ended(reason=reason))
+
+        began_at = ledger.state.cursor
+        if ledger.state.batch is None:
+            await self._validate(ledger.progress(is_start=True), recovered=recovered.has_died)
+        reason = await self._catch_up(has_died=recovered.has_died) or await self._train()
+        has_stood = ledger.state.cursor == began_at
+        if ledger.state.trained:
+            await self._validate(ledger.progress(is_last=True), recovered=recovered.has_died and has_stood)
+            await self._prune(ledger.state)
+            if has_stood:
+                reason = f"nothing to do: {reason}"
+        ledger.note(Ended(reason=reason))
         return reason
 
-    async def _train(self, plan: Plan) -> str:
+    async def _catch_up(self, *, has_died: bool) -> str | None:
+        """Do what is still to do after the last trained step of an earlier session; return a reason to stop, or None.
+
+        Most of it was done unless that session died. Whether to stop is asked again, of what was logged then: the
+        answer may have died with it.
+        """
+        if not self.ledger.state.trained:
+            return None
+        await self._validate(self.ledger.progress(), recovered=has_died)
+        await self._prune(self.ledger.state)
+        return self._reason_to_stop(self.rows.logged(self.ledger.state))
+
+    async def _train(self) -> str:
         settings = self._parts.settings
-        async with contextlib.aclosing(self._parts.feed.batches(self.state.cursor)) as batches:
+        async with contextlib.aclosing(self._parts.feed.batches(self.ledger.state.cursor)) as batches:
             while True:
-                if settings.max_steps is not None and self.state.trained >= settings.max_steps:
+                state = self.ledger.state
+                if state.empty_in_a_row >= settings.max_empty_steps:
+                    return f"stopped: {state.empty_in_a_row} batches in a row held nothing to learn from"
+                if settings.max_steps is not None and state.trained >= settings.max_steps:
                     return f"finished: max_steps={settings.max_steps} were trained"
                 batch = await anext(batches, None)
                 if batch is None:
-                    return "finished: all batches were trained"
-                if reason := await self._batch(batch, plan):
+                    return "finished: all batches were trained" if state.trained else "finished: nothing was trained"
+                if reason := await self._batch(batch):
                     return reason
 
-    async def _batch(self, batch: ScenarioBatch[Any], plan: Plan) -> str | None:
+    async def _batch(self, batch: ScenarioBatch[Any]) -> str | None:
         """Do one batch; return a reason to stop, or None."""
-        parts, settings = self._parts, self._parts.settings
+        parts, ledger = self._parts, self.ledger
         began_s = time.monotonic()
         gathered = await self._gather(batch)
         filtered = parts.filters.apply(gathered.groups) if parts.filters else None
-        kept = filtered.kept if filtered else gathered.groups
-        trainable = [group for group in kept if group.trajectories]
-        counts = functools.partial(
-            batch_counts,
+        trainable = [group for group in (filtered.kept if filtered else gathered.groups) if group.trajectories]
+        counts = batch_counts(
             gathered.counts,
             submitted=len(gathered.groups),
             trainable=len(trainable),
             dropped=filtered.dropped if filtered else (),
         )
-        self.counts.update(counts(carried={}))
-        place = {
-            "index": batch.index, "epoch": batch.epoch, "is_epoch_end": batch.is_epoch_end, "cursor": batch.cursor,
-        }  # fmt: skip
-        write_groups(self._rows.recording(batch.index), gathered.groups, gathered.lost)
+        self.counts.update(counts)
+        write_groups(self.rows.recording(batch.index), gathered.groups, gathered.lost)
         self._failures.note(gathered)
+        kind, metrics = (Intended, add_counts(counts, ledger.state.carried)) if trainable else (Emptied, counts)
+        ledger.note(
+            kind(
+                index=batch.index,
+                epoch=batch.epoch,
+                is_epoch_end=batch.is_epoch_end,
+                cursor=batch.cursor,
+                metrics=metrics,
+            )
+        )
         if not trainable:
-            self._note(Emptied(**place, metrics=counts(carried={}), elapsed_s=self.elapsed_s))
             self._tell(Warned(text=f"batch {batch.index} holds nothing to learn from: {_why(filtered)}"))
-            if self.state.empty_in_a_row >= settings.max_empty_steps:
-                return f"stopped: {self.state.empty_in_a_row} batches in a row held nothing to learn from"
-            if batch.is_epoch_end and self.state.trained:
-                await self._validate(self._progress())
+            if ledger.state.trained:
+                await self._validate(ledger.progress())
             return None
-        self._note(
-            Intended(
-                **place, step=self.state.step, metrics=counts(carried=self.state.carried), elapsed_s=self.elapsed_s
-            )
-        )
-        result = await parts.backend.train(
-            parts.model, trainable, learning_rate=settings.learning_rate, **settings.train_options
-        )
-        if result.step < self.state.step:
-            raise BackendError(
-                f"train() of {type(parts.backend).__name__} went from step {self.state.step} to {result.step}",
-                "see its log; the episodes of this batch are in the recording",
-            )
-        trained = Trained(
-            index=batch.index, step=result.step, metrics=self._rows.clean(result.metrics), elapsed_s=self.elapsed_s
-        )
-        self._note(trained)
-        row = await self._rows.write_train(self.state, trained, gathered.groups)
-        self._note(Logged(index=batch.index, step=result.step, elapsed_s=self.elapsed_s))
+        trained = await self._train_on(trainable, batch)
+        ledger.note(trained)
+        row = await self.rows.write_train(ledger.state, trained, gathered.groups)
+        ledger.note(Logged(index=batch.index, step=trained.step))
         seconds = time.monotonic() - began_s
         self._tell(
             StepFinished(
-                step=result.step,
+                step=trained.step,
                 epoch=batch.epoch,
                 index=batch.index,
-                total_steps=plan.total_steps,
+                total_steps=self._plan.total_steps,
                 metrics=row,
                 tokens_per_s=_tokens(gathered) / seconds if seconds else None,
                 seconds=seconds,
             )
         )
-        return await self._after_step(self._progress(), row=row)
+        row |= await self._validate(ledger.progress())
+        await self._prune(ledger.state)
+        return self._reason_to_stop(row)
 
     async def _gather(self, batch: ScenarioBatch[Any]) -> GatheredGroups:
         parts, settings = self._parts, self._parts.settings
-        with self._rows.costs("train"):
+        with self.rows.costs("train"):
             return await gather_groups(
                 parts.rollout,
                 parts.model,
@@ -178,81 +177,22 @@ class Run:
                 on_event=functools.partial(self._tell.member, "train"),
             )
 
-    async def _after_step(self, progress: Progress, *, row: dict[str, Any], recovered: bool = False) -> str | None:
-        """Validate, prune, and ask whether to stop; a second call for the same step finds nothing left to do."""
-        metrics = row | await self._validate(progress, recovered=recovered)
-        await self._prune()
-        if self._parts.stop_when is not None and metrics:
-            reason = self._parts.stop_when(progress, metrics)
-            return f"stopped: {reason}" if reason else None
-        return None
-
-    async def _validate(self, progress: Progress, *, recovered: bool = False) -> dict[str, Any]:
-        """Run what is due and was not yet done at this step; return the rows that were logged, joined."""
-        logged: dict[str, Any] = {}
-        for number, validation in enumerate(self._parts.validations):
-            is_done = (validation.name, self.state.step) in self.state.validated
-            if is_done or not validation.schedule.due(progress):
-                continue
-            logged |= await self._validate_one(validation, is_first=number == 0, recovered=recovered)
-        return logged
-
-    async def _validate_one(self, validation: Validation, *, is_first: bool, recovered: bool) -> dict[str, Any]:
-        parts, step = self._parts, self.state.step
-        with self._rows.costs("eval"):
-            result = await validate(
-                validation,
-                parts.model,
-                rollout=parts.rollout,
-                reward=parts.reward,
-                settings=parts.settings,
-                on_event=functools.partial(self._tell.member, validation.name),
-            )
-        write_groups(self._rows.recording(step, validation.name), result.groups, result.lost)
-        row = await self._rows.write_validation(result, step=step, is_first=is_first, recovered=recovered)
-        self._note(Validated(name=validation.name, step=step, elapsed_s=self.elapsed_s))
-        self._tell(ValidationFinished(name=validation.name, step=step, metrics=row, seconds=result.seconds))
-        if not result.ranks:
-            self._tell(
-                Warned(
-                    text=f"validation {validation.name!r} at step {step} could score only "
-                    f"{result.scored_share:.0%} of its episodes, so it ranks no checkpoint: {result.counts}"
-                )
-            )
-        return row
-
-    async def _prune(self) -> None:
-        parts = self._parts
-        if self._cannot_prune:
-            return
-        try:
-            pruned = await prune_checkpoints(
-                parts.model, parts.checkpoint_policy, in_use=parts.in_use | {self.state.step}
-            )
-        except CheckpointError as error:
-            self._cannot_prune = True
-            self._tell(Warned(text=f"checkpoints are not pruned: {error}"))
-            return
-        deleted = tuple(sorted(step for step in pruned.why if step not in pruned.keep))
-        if deleted:
-            kept = {step: pruned.why[step] for step in sorted(pruned.keep)}
-            self._tell(CheckpointsPruned(step=self.state.step, kept=kept, deleted=deleted))
-
-    def _progress(self, *, is_start: bool = False, is_last: bool = False) -> Progress:
-        batch = self.state.batch
-        return Progress(
-            step=self.state.step,
-            epoch=batch.epoch if batch else 0,
-            is_epoch_end=bool(batch and batch.is_epoch_end),
-            is_last=is_last,
-            elapsed_s=self.elapsed_s,
-            is_start=is_start,
+    async def _train_on(self, groups: list[art.TrajectoryGroup], batch: ScenarioBatch[Any]) -> Trained:
+        backend, settings = self._parts.backend, self._parts.settings
+        result = await backend.train(
+            self._parts.model, groups, learning_rate=settings.learning_rate, **settings.train_options
         )
+        if result.step < self.ledger.state.step:
+            raise BackendError(
+                f"train() of {type(backend).__name__} went from step {self.ledger.state.step} to {result.step}",
+                "see its log; the episodes of this batch are in the recording",
+            )
+        return Trained(index=batch.index, step=result.step, metrics=self.rows.clean(result.metrics))
 
-    def _note(self, entry: Entry) -> None:
-        """Put an entry into the journal, and the state after it."""
-        self._journal.append(entry)
-        self.state = self.state.after(entry)
+    def _reason_to_stop(self, metrics: dict[str, Any]) -> str | None:
+        stop_when = self._parts.stop_when
+        reason = stop_when(self.ledger.progress(), metrics) if stop_when else None
+        return f"stopped: {reason}" if reason else None
 
 
 def _tokens(gathered: GatheredGroups) -> float:
@@ -263,6 +203,6 @@ def _tokens(gathered: GatheredGroups) -> float:
     )
 
 
-def _why(filtered: Any) -> str:
+def _why(filtered: FilterResult | None) -> str:
     reasons = Counter(reason for _, reason in filtered.dropped) if filtered else Counter()
     return "; ".join(f"{count} groups: {reason}" for reason, count in reasons.items()) or "no episode is left"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self
 
 from artkit.errors import ResumeError
 from artkit.scenarios import Cursor
-from artkit.training.journal import Began, Emptied, Entry, Intended, Logged, Trained, Validated
+from artkit.training.journal import Batch, Began, Emptied, Ended, Entry, Intended, Logged, Trained, Validated
+from artkit.training.row import add_counts
 
 __all__ = ["RunState", "settle"]
 
@@ -33,9 +33,9 @@ class RunState:
         cursor: Where the next batch starts.
         pending: A batch that was about to be trained on when the journal ends.
         unlogged: A training whose row may be missing from the history.
-        empty_in_a_row: How many of the last batches held nothing to train on.
+        empty_in_a_row: How many of the last batches of this session held nothing to train on.
         carried: Counts of those batches, for the next row.
-        validated: Which validations were done at which step.
+        validated: Which validations were done at `step`.
         elapsed_s: Seconds the run has taken.
         history_bytes: How long the history was when the run began; what stands before belongs to earlier runs.
     """
@@ -44,13 +44,13 @@ class RunState:
     initial_step: int = 0
     step: int = 0
     trained: int = 0
-    batch: Intended | Emptied | None = None
+    batch: Batch | None = None
     cursor: Cursor = field(default_factory=Cursor)
     pending: Intended | None = None
     unlogged: Trained | None = None
     empty_in_a_row: int = 0
     carried: Mapping[str, float] = field(default_factory=dict)
-    validated: frozenset[tuple[str, int]] = frozenset()
+    validated: frozenset[str] = frozenset()
     elapsed_s: float = 0.0
     history_bytes: int = 0
 
@@ -85,6 +85,7 @@ class RunState:
                     "unlogged": entry,
                     "empty_in_a_row": 0,
                     "carried": {},
+                    "validated": self.validated if entry.step == self.step else frozenset(),
                 }
             case Logged():
                 changed |= {"unlogged": None}
@@ -94,10 +95,14 @@ class RunState:
                     "cursor": entry.cursor,
                     "pending": None,
                     "empty_in_a_row": self.empty_in_a_row + 1,
-                    "carried": dict(Counter(self.carried) + Counter(entry.metrics)),
+                    "carried": add_counts(self.carried, entry.metrics),
                 }
             case Validated():
-                changed |= {"validated": self.validated | {(entry.name, entry.step)}}
+                if entry.step == self.step:
+                    changed |= {"validated": self.validated | {entry.name}}
+            case Ended():
+                # Whoever starts again after a stop has mended something, or wants to see.
+                changed |= {"empty_in_a_row": 0}
         return dataclasses.replace(self, **changed)
 
 
@@ -116,15 +121,14 @@ def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]
     Raises:
         ResumeError: Data or settings changed, or the backend stands where this run cannot have brought it.
     """
-    changes = [
-        f"{name} was {state.fingerprint.get(name)!r} and is {fingerprint.get(name)!r}"
-        for name in sorted({*state.fingerprint, *fingerprint})
-        if state.fingerprint.get(name) != fingerprint.get(name)
-    ]
-    if changes:
-        raise ResumeError(f"this run was begun with other data or settings: {'; '.join(changes)}", _CHOICES)
-    if state.pending is not None and backend_step > state.step:
-        return Trained(index=state.pending.index, step=backend_step, elapsed_s=state.elapsed_s)
+    names = sorted({*state.fingerprint, *fingerprint})
+    changes = [_change(name, state.fingerprint.get(name), fingerprint.get(name)) for name in names]
+    if any(changes):
+        raise ResumeError(
+            f"this run was begun with other data or settings: {'; '.join(filter(None, changes))}", _CHOICES
+        )
+    if state.pending is not None and backend_step == state.step + 1:
+        return Trained(index=state.pending.index, step=backend_step)
     if backend_step < state.step:
         raise ResumeError(
             f"the journal says step {state.step}, but the backend has only step {backend_step}: weights are missing",
@@ -132,7 +136,13 @@ def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]
         )
     if backend_step > state.step:
         raise ResumeError(
-            f"the backend is at step {backend_step}, but this run brought it to {state.step}: something else trained it",
+            f"the backend is at step {backend_step}, but this run left it at {state.step}: something else trained it",
             'begin anew on these weights with resume="never", or give the model another run_name',
         )
     return None
+
+
+def _change(name: str, before: object, now: object) -> str:
+    if before == now:
+        return ""
+    return "the training data changed" if name == "data" else f"{name} was {before!r} and is {now!r}"

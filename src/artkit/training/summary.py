@@ -24,14 +24,14 @@ async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
     best_step, best_value = _best(parts, run)
     return RunReport(
         reason=reason,
-        steps=run.state.trained,
+        steps=run.ledger.state.trained,
         best_step=best_step,
         best_value=best_value,
         final_inference_name=parts.model.get_inference_name(),
-        usage=usage_example(parts.model, parts.backend, _first_messages(parts, run)),
+        usage=usage_example(parts.model, parts.backend, _first_messages(run)),
         history=parts.history_path,
         counts=dict(run.counts),
-        wall_s=run.elapsed_s,
+        wall_s=run.ledger.elapsed_s,
     )
 
 
@@ -40,7 +40,9 @@ def _best(parts: Parts, run: Run) -> tuple[int | None, float | None]:
     if ranking is None:
         return None, None
     history = MetricHistory.read(parts.history_path, metrics={ranking.metric})
-    values = {step: value for step, value in history.values(ranking.metric).items() if step >= run.state.initial_step}
+    values = {
+        step: value for step, value in history.values(ranking.metric).items() if step >= run.ledger.state.initial_step
+    }
     verdicts = dataclasses.replace(ranking, count=1).judge(frozenset(values), history)
     best = next((step for step, verdict in verdicts.items() if verdict.keep), None)
     return best, None if best is None else values[best]
@@ -56,11 +58,13 @@ def _ranking(parts: Parts) -> KeepBest | None:
     return KeepBest() if absolute else None
 
 
-def _first_messages(parts: Parts, run: Run) -> list[Mapping[str, Any]]:
+def _first_messages(run: Run) -> list[Mapping[str, Any]]:
     """Return what the first episode of the last batch began with: a question the model knows."""
-    if run.state.batch is None:
+    batch = run.ledger.state.batch
+    recording = None if batch is None else run.rows.recording(batch.index)
+    if recording is None or not recording.exists():
         return []
-    groups, _ = read_groups(parts.own_dir / "recordings" / f"batch-{run.state.batch.index:06d}.jsonl")
+    groups, _ = read_groups(recording)
     for group in groups:
         for episode in group.trajectories:
             messages: list[Mapping[str, Any]] = []

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import secrets
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
-from filelock import FileLock, Timeout
-
-from artkit.bridge import backend_of, make_trainable_model, storage_dir
+from artkit.backends import closing_backend
+from artkit.bridge import backend_of, open_model, renamed_model, storage_dir
 from artkit.checkpoints import KeepAll, KeepBest, KeepLatest
-from artkit.errors import ConfigurationError, ResumeError
+from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance
 from artkit.tracking import ConsoleTracker, RunFinished
 from artkit.training.broadcast import Broadcast
@@ -22,6 +22,7 @@ from artkit.training.parts import Parts, Resume, is_relative
 from artkit.training.plan import Plan
 from artkit.training.preflight import check
 from artkit.training.run import Run
+from artkit.training.run_lock import hold_run
 from artkit.training.settings import TrainerSettings
 from artkit.training.summary import summarize
 from artkit.training.validating import ValidationResult, validate
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
     from artkit.training.stopping import StopCondition
 
 __all__ = ["Trainer"]
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
 
 
 class Trainer:
@@ -103,6 +106,7 @@ class Trainer:
             resume=resume,
             settings=settings,
         )
+        self._has_closed = False
 
     def plan(self) -> Plan:
         """Return what will run; nothing is started."""
@@ -117,6 +121,7 @@ class Trainer:
             AllRolloutsFailedError: Every rollout of a step failed; names the first cause.
             OutageError: A service is gone, or too many episodes failed.
         """
+        self._has_closed = True
         return await _run(self._parts)
 
     async def smoke(self) -> RunReport:
@@ -124,16 +129,12 @@ class Trainer:
 
         Raises what `run` raises. Everything of the throw-away model that is below `base_path` is deleted.
         """
-        parts, model = self._parts, self._parts.model
-        throw_away = make_trainable_model(
-            name=f"{model.name}-smoke-{secrets.token_hex(4)}",
-            project=model.project,
-            base_model=model.base_model,
-            base_path=model.base_path,
-            report_metrics=[],
-        )
+        parts = self._parts
+        parts.feed.check_repeatable()
+        throw_away = renamed_model(parts.model, f"{parts.model.name}-smoke-{secrets.token_hex(4)}")
+        rollouts = min(2, parts.settings.rollouts_per_group)
         settings = parts.settings.model_copy(
-            update={"groups_per_step": 1, "rollouts_per_group": min(2, parts.settings.rollouts_per_group), "max_steps": 1}
+            update={"groups_per_step": 1, "rollouts_per_group": rollouts, "max_steps": 1}
         )
         tiny = dataclasses.replace(
             parts,
@@ -142,10 +143,13 @@ class Trainer:
             validations=tuple(
                 dataclasses.replace(validation, max_scenarios=1, schedule=AtEnd()) for validation in parts.validations
             ),
+            # Two rollouts often score alike; whether the backend can train on them is what is tried here.
             filters=None,
             stop_when=None,
+            resume="auto",
             settings=settings,
         )
+        self._has_closed = True
         try:
             return await _run(tiny)
         finally:
@@ -154,14 +158,14 @@ class Trainer:
     async def evaluate(self) -> dict[str, ValidationResult]:
         """Run every validation once with the model as it is, train nothing, log nothing, and return the results.
 
-        Opens the backend if the model is not registered, and closes it then.
+        Opens the backend if the model is not registered or a run of this trainer has closed it, and closes it then.
         """
         parts = self._parts
-        async with contextlib.AsyncExitStack() as stack:
-            if backend_of(parts.model) is None:
+        must_open = self._has_closed or backend_of(parts.model) is None
+        async with closing_backend(parts.backend) if must_open else contextlib.nullcontext():
+            if must_open:
                 check(parts)
-                stack.push_async_callback(parts.backend.close)
-                await parts.model.register(parts.backend)
+                await open_model(parts.model, parts.backend)
             return {
                 validation.name: await validate(
                     validation, parts.model, rollout=parts.rollout, reward=parts.reward, settings=parts.settings
@@ -171,32 +175,28 @@ class Trainer:
 
 
 async def _run(parts: Parts) -> RunReport:
-    check(parts)
-    try:
-        with _lock(parts):
+    tell = Broadcast(parts.trackers)
+    async with closing_backend(parts.backend):
+        check(parts)
+        with hold_run(parts.own_dir), _disk_errors_explained(parts):
             # Always, although the model may be registered already: a backend that was closed is opened again by it.
-            await parts.model.register(parts.backend)
-            run = Run(parts)
+            await open_model(parts.model, parts.backend)
+            run = Run(parts, tell)
             reason = await run()
             report = await summarize(parts, run, reason)
-    finally:
-        await parts.backend.close()
-    Broadcast(parts.trackers)(RunFinished(report_text=str(report)))
+    tell(RunFinished(report_text=str(report)))
     return report
 
 
 @contextlib.contextmanager
-def _lock(parts: Parts) -> Any:
-    """Hold the run for this process: two of them would train each batch twice."""
-    parts.own_dir.mkdir(parents=True, exist_ok=True)
+def _disk_errors_explained(parts: Parts) -> Iterator[None]:
+    """Say where the files are when the disk is what failed."""
     try:
-        with FileLock(parts.own_dir / "lock", timeout=0):
-            yield
-    except Timeout:
-        raise ResumeError(
-            f"another process is running this run ({parts.own_dir})",
-            "wait for it or stop it; or give this model another run_name",
-        ) from None
+        yield
+    except OSError as error:
+        if error.errno in _DISK_ERRORS:
+            error.add_note(f"the run keeps its files in {parts.own_dir.parent}; make room and start again: it resumes")
+        raise
 
 
 def _as_tuple(validation: Validation | Sequence[Validation] | None) -> tuple[Validation, ...]:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-import art
-
 from artkit.bridge import loggable
 from artkit.rewards import RewardAdapter
 from artkit.rollouts import GatherCounts, MemberFinished, Rollout, gather_groups
 
 if TYPE_CHECKING:
+    import art
+
     from artkit.rollouts import AnyRollout, GroupReward
     from artkit.training.settings import TrainerSettings
     from artkit.training.validation import Validation

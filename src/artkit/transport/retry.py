@@ -7,7 +7,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception,
+    stop_after_attempt,
+    wait_exponential,
+    wait_random,
+)
 
 from artkit.errors import ConfigurationError
 from artkit.transport.errors import EmptyReplyError, is_retryable, retry_after_s
@@ -102,12 +109,12 @@ async def complete_with_retry(
 
 
 def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:
-    own_s = wait_exponential_jitter(initial=policy.initial_wait_s, max=policy.max_wait_s, jitter=policy.initial_wait_s)
+    backoff_s = wait_exponential(multiplier=policy.initial_wait_s) + wait_random(max=policy.initial_wait_s)
 
     def wait_s(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
         asked_s = (retry_after_s(error) if error is not None else None) or 0.0
-        return max(own_s(state), min(asked_s, policy.max_retry_after_s))
+        return max(min(backoff_s(state), policy.max_wait_s), min(asked_s, policy.max_retry_after_s))
 
     return wait_s
 

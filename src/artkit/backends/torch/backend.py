@@ -9,7 +9,7 @@ import weakref
 from collections.abc import AsyncIterator, Collection, Iterable
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from art import TrainResult
 
@@ -183,7 +183,7 @@ class TorchBackend:
         self._is_closed = True
         await asyncio.to_thread(self._release)
 
-    async def __aenter__(self) -> TorchBackend:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:

@@ -26,11 +26,11 @@ def demonstrated_sequences(
     Raises:
         BackendError: The chat template cannot render it.
     """
-    messages = [_message(item) for item in trajectory.messages_and_choices]
-    places = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-    if last_turn_only:
-        places = places[-1:]
     try:
+        messages = [_message(item) for item in trajectory.messages_and_choices]
+        places = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+        if last_turn_only:
+            places = places[-1:]
         return merge_turns(_turn(messages, place, tokenizer) for place in places)
     except ValueError as error:
         raise BackendError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from artkit.backends.torch.advantages import group_advantages
@@ -117,8 +118,10 @@ async def imitate(
         is_saved = True
     finally:
         if not is_saved:
-            # Behind whatever slice is still running; the next to train comes behind this.
-            worker.enqueue(_restore_job(policy))
+            # Behind whatever slice is still running; the next to train comes behind this. (A backend that was closed
+            # trains no more, and begins from the checkpoint when it is opened again.)
+            with suppress(BackendError):
+                worker.enqueue(_restore_job(policy))
 
 
 def _imitate_batch(

@@ -48,17 +48,17 @@ class _Novice:
         """Return each move after `seen` with its weight."""
         field, order = self._task.field, f"{self._task.order:02}"
         if is_first:
-            return {f"order {order}": 90, f"{field} {order}": 4, f"say {order}": 3, f"{order} order": 3}
+            return {f"order {order}": 74, f"{field} {order}": 20, f"say {order}": 3, f"{order} order": 3}
         table, _, number = seen.partition(" ")
         if table == "user":
             other = self._rng.choice([name for name in FIELDS if name != field])
             return {
-                f"say {number}": 42,
-                f"{field} {number}": 25,
-                f"{other} {number}": 21,
+                f"say {number}": 54,
+                f"{field} {number}": 28,
+                f"{other} {number}": 6,
                 f"order {number}": 6,
                 f"{number} {field}": 6,
             }
         if table in FIELDS:
-            return {f"say {number}": 80, f"{table} {number}": 8, f"order {number}": 8, f"{number} say": 4}
+            return {f"say {number}": 82, f"{table} {number}": 6, f"order {number}": 8, f"{number} say": 4}
         return {f"order {order}": 60, f"{field} {order}": 20, f"say {order}": 20}

@@ -1,0 +1,391 @@
+"""Kills training runs with SIGKILL and resumes them; a run that was killed has to end as one that was not.
+
+Each run is a real process: forked from a server that has the imports loaded, so that a kill costs a second and not ten.
+It trains on `DiaryBackend` and samples over HTTP from a `ChatServer` whose replies follow from the request, so two runs
+differ in nothing but when they are killed.
+
+    python benchmarks/kill_resume.py [--kills 200] [--seed 0] [--boundaries] [--quick]
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import importlib
+import json
+import os
+import platform
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+__all__ = ["KillServer", "Outcome", "check", "main", "outcome_of"]
+
+ENVIRONMENT = {
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "PYTHON_DOTENV_DISABLED": "1",
+    "WANDB_MODE": "disabled",
+    "WEAVE_DISABLED": "true",
+}
+
+
+# The run -------------------------------------------------------------------------------------------------------------
+
+
+def build(directory: Path) -> Any:
+    """Return the trainer of the run in `directory`: 4 scenarios twice, one of which never teaches anything."""
+    from artkit import (
+        AtEnd,
+        EnvironmentReward,
+        Every,
+        KeepBest,
+        KeepLatest,
+        PromptScenario,
+        Rollout,
+        Sampling,
+        Trainer,
+        TrainerSettings,
+        Validation,
+        make_trainable_model,
+    )
+    from artkit.testing import ChatServer, DiaryBackend
+
+    model = make_trainable_model(
+        name="killed", project="faults", base_model="none", base_path=str(directory / "art"), report_metrics=[]
+    )
+
+    def reply(body: dict[str, Any]) -> str:
+        text = body["messages"][-1]["content"]
+        if text == "flat":
+            return "5"
+        step = len(os.listdir(checkpoints)) and max(int(name) for name in os.listdir(checkpoints) if name.isdigit())
+        return str(random.Random(f"{text}:{body['seed']}:{step if 'held out' in text else ''}").randrange(10_000))
+
+    checkpoints = directory / "art" / "faults" / "models" / "killed" / "checkpoints"
+    texts = ["flat", "one", "two", "three"]
+    held_out = ["held out one", "held out two"]
+    train, validation = (
+        [PromptScenario(id=text, messages=[{"role": "user", "content": text}]) for text in group]
+        for group in (texts, held_out)
+    )
+    return Trainer(
+        model=model,
+        backend=DiaryBackend(ChatServer(reply), diary_path=directory / "diary.jsonl"),
+        rollout=Rollout(_environment(), sampling=Sampling(seed=0)),
+        train=train,
+        reward=EnvironmentReward(),
+        validation=[
+            Validation(validation, schedule=Every(2) | AtEnd()),
+            Validation(validation[:1], schedule=Every(3), name="further"),
+        ],
+        checkpoint_policy=KeepBest() | KeepLatest(),
+        trackers=(),
+        settings=TrainerSettings(groups_per_step=1, rollouts_per_group=2, num_epochs=2),
+    )
+
+
+def _environment() -> type[Any]:
+    from artkit import Action, Environment, PromptScenario, StepResult
+
+    class Number(Environment[PromptScenario]):
+        """Rewards the number that the model says."""
+
+        async def reset(self, scenario: PromptScenario) -> Any:
+            return scenario.messages
+
+        async def step(self, action: Action) -> StepResult:
+            return StepResult(done=True, reward=int(action.text) / 10_000)
+
+    return Number
+
+
+# The server of processes ---------------------------------------------------------------------------------------------
+
+
+def serve() -> None:
+    """Fork a run for each job on stdin, kill it when the job says, and answer how it ended on stdout."""
+    with tempfile.TemporaryDirectory() as name:
+        _load_what_a_run_loads(Path(name))
+    print("ready", flush=True)
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            _child(job)
+        started = time.monotonic()
+        if job["after_s"] is not None:
+            _wait(child, job["after_s"])
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        print(
+            json.dumps({"code": os.waitstatus_to_exitcode(status), "seconds": time.monotonic() - started}), flush=True
+        )
+
+
+def _load_what_a_run_loads(directory: Path) -> None:
+    """Import what a run imports on its way, without running one here: this process must stay without threads."""
+    build(directory)  # loads the rooms and ART; touches no file
+    child = os.fork()
+    if child == 0:
+        _child({"directory": str(directory), "at_event": None})
+    os.waitpid(child, 0)
+    for module in (directory / "modules.txt").read_text(encoding="utf-8").splitlines():
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module)
+
+
+def _wait(child: int, seconds: float) -> None:
+    """Wait until the child is over, but no longer than `seconds`; it is not reaped."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline and not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        time.sleep(0.001)
+
+
+def _child(job: Mapping[str, Any]) -> None:
+    directory = Path(job["directory"])
+    code = 1
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        os.dup2(os.open(directory / "stderr.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), 2)
+        os.dup2(2, 1)
+        if job["at_event"] is not None:
+            _die_at_event(directory, job["at_event"])
+        report = asyncio.run(build(directory).run())
+        (directory / "report.txt").write_text(report.reason, encoding="utf-8")
+        (directory / "modules.txt").write_text("\n".join(list(sys.modules)), encoding="utf-8")
+        code = 0
+    except BaseException:  # noqa: BLE001  # this process is a copy of the server: it must end here
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def _die_at_event(directory: Path, number: int) -> None:
+    """Kill this process just before its file operation `number` (from 0) below `directory`; note each on the way."""
+    seen = 0
+    log = os.open(directory / "events.txt", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    root = str(directory / "art"), str(directory / "diary.jsonl")
+
+    def watch(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal seen
+        if event not in {"open", "os.rename", "os.remove", "os.mkdir", "shutil.rmtree", "os.truncate"}:
+            return
+        path = str(arguments[0])
+        is_read = event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
+        if is_read or not path.startswith(root):
+            return
+        if seen == number:
+            os.kill(os.getpid(), signal.SIGKILL)
+        os.write(log, f"{event} {path.removeprefix(str(directory))}\n".encode())
+        seen += 1
+
+    sys.addaudithook(watch)
+
+
+@dataclass
+class KillServer:
+    """The server of processes, as a context manager."""
+
+    _process: subprocess.Popen[str] = field(init=False)
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__, "--serve"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **ENVIRONMENT},
+        )
+        self._read()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._process as process:
+            process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+
+    def run(self, directory: Path, *, after_s: float | None = None, at_event: int | None = None) -> dict[str, Any]:
+        """Run in `directory`, from where it stands; kill it after `after_s` seconds, or before a file operation.
+
+        Returns:
+            `code` (-9 where it was killed) and `seconds`.
+        """
+        job = {"directory": str(directory), "after_s": after_s, "at_event": at_event}
+        assert self._process.stdin
+        self._process.stdin.write(json.dumps(job) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._read())
+        if answer["code"] not in {0, -signal.SIGKILL}:
+            raise RuntimeError((directory / "stderr.txt").read_text(encoding="utf-8"))
+        return answer
+
+    def _read(self) -> str:
+        assert self._process.stdout
+        return self._process.stdout.readline()
+
+
+# What is compared ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run has left on the disk.
+
+    Attributes:
+        trained: The last train entry of the diary for each step: scenarios, rewards, options.
+        batches: How often each batch was finished, by the journal.
+        scenarios: The scenario of each batch, by its recording.
+        rows: Each row of the history by step and split, without what tells the time.
+        checkpoints: The steps that have one.
+    """
+
+    trained: dict[int, Any]
+    batches: dict[int, int]
+    scenarios: dict[int, str]
+    rows: dict[str, dict[str, Any]]
+    checkpoints: list[int]
+    recovered: frozenset[str]
+    doubled: list[str]
+
+
+def outcome_of(directory: Path) -> Outcome:
+    """Read what the run in `directory` has left."""
+    model = directory / "art" / "faults" / "models" / "killed"
+    trained = {}
+    for entry in _lines(directory / "diary.jsonl"):
+        if entry["call"] == "train":
+            trained[entry["arguments"]["step"]] = entry["arguments"]
+    finished = [e["index"] for e in _lines(model / "artkit" / "journal.jsonl") if e["kind"] in {"trained", "emptied"}]
+    scenarios = {
+        int(path.stem.removeprefix("batch-")): next(_lines(path))["group"]["metadata"]["scenario_id"]
+        for path in (model / "artkit" / "recordings").glob("batch-*.jsonl")
+    }
+    rows: dict[str, dict[str, Any]] = {}
+    doubled, recovered = [], set()
+    for row in _lines(model / "history.jsonl"):
+        split = "train" if "train/batch_index" in row else "further" if "val/further/scenarios" in row else "val"
+        name = f"{split} {row['step']}"
+        if name in rows:
+            doubled.append(name)
+        if row.get(f"{split}/recovered") or row.get("val/recovered"):
+            recovered.add(name)
+        rows[name] = {key: value for key, value in row.items() if _is_settled(key)}
+    return Outcome(
+        trained=trained,
+        batches=dict(Counter(finished)),
+        scenarios=scenarios,
+        rows=rows,
+        checkpoints=sorted(int(path.name) for path in (model / "checkpoints").iterdir() if path.name.isdigit()),
+        recovered=frozenset(recovered),
+        doubled=doubled,
+    )
+
+
+def check(killed: Outcome, whole: Outcome, missing: frozenset[str]) -> list[str]:
+    """Return what is wrong with a run that was killed and resumed, beside one that was not.
+
+    Args:
+        killed: What the killed run left in the end.
+        whole: What the other one left.
+        missing: The training rows that were missing when it was killed.
+    """
+    wrong = [
+        f"{name}: {getattr(killed, name)} is not {getattr(whole, name)}"
+        for name in ("trained", "batches", "scenarios", "checkpoints", "rows", "doubled")
+        if getattr(killed, name) != getattr(whole, name)
+    ]
+    marked = frozenset(name for name in killed.recovered if name.startswith("train"))
+    if marked != missing:
+        wrong.append(f"rows {sorted(missing)} were missing and {sorted(marked)} are marked recovered")
+    return wrong
+
+
+def missing_rows(directory: Path) -> frozenset[str]:
+    """Return the training rows that a killed run owes: trained steps whose whole row is not in the history."""
+    model = directory / "art" / "faults" / "models" / "killed"
+    if not (model / "checkpoints").exists():
+        return frozenset()
+    newest = max((int(path.name) for path in (model / "checkpoints").iterdir() if path.name.isdigit()), default=0)
+    logged = {row["step"] for row in _lines(model / "history.jsonl") if "train/batch_index" in row}
+    return frozenset(f"train {step}" for step in range(1, newest + 1) if step not in logged)
+
+
+def _is_settled(key: str) -> bool:
+    """Whether a metric is the same in every run: times are not, nor what ART sums up in its own memory."""
+    unsettled = ("time/", "recorded_at", "duration_s", "recovered", "cum/", "loss/")
+    return not any(part in key for part in unsettled)
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    for line in path.read_bytes().splitlines() if path.exists() else ():
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)
+
+
+# The benchmark -------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Kill at random moments, and with `--boundaries` before every single file operation too; one JSON line last."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--boundaries", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="stop within 50 s")
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.serve:
+        serve()
+        return
+    chance = random.Random(arguments.seed)
+    deadline = time.monotonic() + (35 if arguments.quick else float("inf"))
+    kills, wrong, recovered = 0, [], 0
+    with KillServer() as server, tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        seconds = server.run(root / "whole")["seconds"]
+        whole = outcome_of(root / "whole")
+        moments: list[dict[str, Any]] = []
+        if arguments.boundaries:
+            server.run(root / "events", at_event=10**9)
+            count = len((root / "events" / "events.txt").read_text(encoding="utf-8").splitlines())
+            moments = [{"at_event": number} for number in range(count)]
+        moments += [{"after_s": chance.uniform(0, seconds)} for _ in range(arguments.kills)]
+        for number, moment in enumerate(moments):
+            if time.monotonic() > deadline:
+                break
+            directory = root / f"run-{number}"
+            if server.run(directory, **moment)["code"] == 0:
+                continue  # it was faster than the moment
+            kills += 1
+            missing = missing_rows(directory)
+            recovered += len(missing)
+            server.run(directory)
+            wrong += [f"{moment}: {text}" for text in check(outcome_of(directory), whole, missing)]
+    for text in wrong:
+        print(text, file=sys.stderr)
+    print(
+        json.dumps({
+            "benchmark": "kill_resume",
+            "kills": kills,
+            "rows_recovered": recovered,
+            "runs_that_differ": len(wrong),
+            "seconds_of_a_run": round(seconds, 3),
+            "seed": arguments.seed,
+            "machine": {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()},
+        })
+    )
+
+
+if __name__ == "__main__":
+    main()

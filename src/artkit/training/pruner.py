@@ -1,0 +1,66 @@
+"""The pruner: the checkpoint policy, acted on after every step of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from artkit.checkpoints import KeepAll, MetricHistory
+from artkit.errors import CheckpointError
+from artkit.tracking import CheckpointsPruned, Warned
+from artkit.training.pruning import prune
+
+if TYPE_CHECKING:
+    from artkit.training.broadcast import Broadcast
+    from artkit.training.parts import Parts
+    from artkit.training.run_state import RunState
+
+__all__ = ["Pruner"]
+
+
+class Pruner:
+    """Prunes the checkpoints of a run, and says once where it cannot.
+
+    Args:
+        parts: What the run is made of.
+        tell: Who is told.
+    """
+
+    def __init__(self, parts: Parts, tell: Broadcast) -> None:
+        self._parts = parts
+        self._tell = tell
+        self._history = MetricHistory()
+        self._is_refused = False
+        self._named_missing = False
+
+    async def __call__(self, state: RunState) -> None:
+        """Delete what the policy does not keep; the history and its metrics are on the disk by now."""
+        parts = self._parts
+        if self._is_refused or isinstance(parts.checkpoint_policy, KeepAll):
+            return
+        self._history.read_on(parts.history_path)
+        try:
+            pruned = await prune(
+                parts.model, parts.checkpoint_policy, self._history, in_use=parts.in_use | {state.step}
+            )
+        except CheckpointError as error:
+            self._is_refused = True
+            self._tell(Warned(text=f"checkpoints are not pruned: {error}"))
+            return
+        if deleted := pruned.why.keys() - pruned.keep:
+            kept = {step: pruned.why[step] for step in sorted(pruned.keep)}
+            self._tell(CheckpointsPruned(step=state.step, kept=kept, deleted=tuple(sorted(deleted))))
+        self._name_missing(state)
+
+    def _name_missing(self, state: RunState) -> None:
+        """Say once that a metric which checkpoints are ranked by was not logged although it was validated."""
+        missing = sorted(self._parts.checkpoint_policy.ranks_by - self._history.metrics())
+        if not missing or not state.validated or self._named_missing:
+            return
+        self._named_missing = True
+        logged = ", ".join(sorted(name for name in self._history.metrics() if name.startswith("val/")))
+        self._tell(
+            Warned(
+                text=f"{self._parts.checkpoint_policy!r} ranks by {', '.join(missing)}, which was not logged, so it "
+                f"deletes nothing; validation logged {logged or 'nothing'}"
+            )
+        )

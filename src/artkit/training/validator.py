@@ -1,0 +1,71 @@
+"""The validator: runs the validations that are due, each once for a step, and logs them."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+from artkit.episodes import write_groups
+from artkit.tracking import ValidationFinished, Warned
+from artkit.training.journal import Validated
+from artkit.training.validating import validate
+
+if TYPE_CHECKING:
+    from artkit.training.broadcast import Broadcast
+    from artkit.training.ledger import Ledger
+    from artkit.training.parts import Parts
+    from artkit.training.rows import RowWriter
+    from artkit.training.validation import Validation
+    from artkit.validation import Progress
+
+__all__ = ["Validator"]
+
+
+class Validator:
+    """Runs the validations of a run.
+
+    Args:
+        parts: What the run is made of.
+        ledger: Knows what was validated already.
+        rows: Where rows are written.
+        tell: Who is told.
+    """
+
+    def __init__(self, parts: Parts, ledger: Ledger, rows: RowWriter, tell: Broadcast) -> None:
+        self._parts = parts
+        self._ledger = ledger
+        self._rows = rows
+        self._tell = tell
+
+    async def __call__(self, progress: Progress, *, recovered: bool = False) -> dict[str, float]:
+        """Run what is due and was not yet done at this step; return the rows that were logged, joined."""
+        logged: dict[str, float] = {}
+        for number, validation in enumerate(self._parts.validations):
+            is_done = validation.name in self._ledger.state.validated
+            if not is_done and validation.schedule.due(progress):
+                logged |= await self._run(validation, is_first=number == 0, recovered=recovered)
+        return logged
+
+    async def _run(self, validation: Validation, *, is_first: bool, recovered: bool) -> dict[str, float]:
+        parts, step = self._parts, self._ledger.state.step
+        with self._rows.costs("eval"):
+            result = await validate(
+                validation,
+                parts.model,
+                rollout=parts.rollout,
+                reward=parts.reward,
+                settings=parts.settings,
+                on_event=functools.partial(self._tell.member, validation.name),
+            )
+        write_groups(self._rows.recording(step, f"validation-{validation.name}"), result.groups, result.lost)
+        row = await self._rows.write_validation(result, step=step, is_first=is_first, recovered=recovered)
+        self._ledger.note(Validated(name=validation.name, step=step))
+        self._tell(ValidationFinished(name=validation.name, step=step, metrics=row, seconds=result.seconds))
+        if not result.ranks:
+            self._tell(
+                Warned(
+                    text=f"validation {validation.name!r} at step {step} could score only "
+                    f"{result.scored_share:.0%} of its episodes, so it ranks no checkpoint: {result.counts}"
+                )
+            )
+        return row

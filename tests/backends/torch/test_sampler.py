@@ -1,0 +1,79 @@
+"""Drawing tokens: the distribution itself, not only the log probabilities that are told of it."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+
+import pytest
+import torch
+
+from artkit.backends.torch.sampler import SamplingSettings, sample
+
+PROBABILITIES = [0.5, 0.0, 0.25, 0.15, 0.1]
+LOGITS = torch.tensor([[math.log(p) if p else -math.inf for p in PROBABILITIES]])
+DRAWS = 4_000
+# The 99.9 % quantiles of chi-square, by degrees of freedom.
+CHI_SQUARE = {1: 10.83, 2: 13.82, 3: 16.27}
+
+
+def draw(settings: SamplingSettings, count: int = DRAWS) -> Counter[int]:
+    randoms = [random.Random(seed) for seed in range(count)]
+    return Counter(sample(LOGITS.expand(count, -1), [settings] * count, randoms)[0])
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        (SamplingSettings(), {0: 0.5, 2: 0.25, 3: 0.15, 4: 0.1}),
+        (SamplingSettings(temperature=0.5), {0: 0.25 / 0.345, 2: 0.0625 / 0.345, 3: 0.0225 / 0.345, 4: 0.01 / 0.345}),
+        (SamplingSettings(top_p=0.7), {0: 2 / 3, 2: 1 / 3}),
+        (SamplingSettings(top_p=0.76), {0: 0.5 / 0.9, 2: 0.25 / 0.9, 3: 0.15 / 0.9}),
+    ],
+)
+def test_tokens_are_drawn_as_often_as_they_are_likely(settings: SamplingSettings, expected: dict[int, float]) -> None:
+    """Right log probabilities once hid a sampler that always took the first token."""
+    counts = draw(settings)
+
+    statistic = sum((counts[token] - DRAWS * p) ** 2 / (DRAWS * p) for token, p in expected.items())
+    assert set(counts) == set(expected)
+    assert statistic < CHI_SQUARE[len(expected) - 1]
+
+
+def test_temperature_zero_takes_the_likeliest_token() -> None:
+    """Beside rows that are sampled, too."""
+    settings = [SamplingSettings(temperature=0.0), SamplingSettings(temperature=2.0)] * 50
+
+    ids, _ = sample(LOGITS.expand(100, -1), settings, [random.Random(seed) for seed in range(100)])
+
+    assert set(ids[::2]) == {0}
+    assert len(set(ids[1::2])) > 1
+
+
+def test_the_log_probability_is_the_models_own() -> None:
+    """At temperature 1 and before top-p, whatever the request says: importance ratios assume it."""
+    settings = SamplingSettings(temperature=0.3, top_p=0.6)
+
+    ids, logprobs = sample(LOGITS, [settings], [random.Random(0)])
+
+    assert (ids, logprobs) == ([0], pytest.approx([math.log(0.5)]))
+
+
+def test_a_request_draws_the_same_whoever_it_is_batched_with() -> None:
+    """A seed must mean something under load."""
+    others = torch.randn(3, 5, generator=torch.Generator().manual_seed(0))
+    alone = [sample(LOGITS, [SamplingSettings()], [random.Random(seed)])[0][0] for seed in range(50)]
+
+    together = []
+    for seed in range(50):
+        randoms = [random.Random(1), random.Random(seed), random.Random(2), random.Random(3)]
+        settings = [
+            SamplingSettings(temperature=0.7),
+            SamplingSettings(),
+            SamplingSettings(top_p=0.5),
+            SamplingSettings(),
+        ]
+        together.append(sample(torch.cat([others[:1], LOGITS, others[1:]]), settings, randoms)[0][1])
+
+    assert together == alone

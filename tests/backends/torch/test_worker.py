@@ -1,0 +1,136 @@
+"""The thread that samples and trains."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from artkit.backends.torch.base_model import BaseModel
+from artkit.backends.torch.batch import Generation
+from artkit.backends.torch.sampler import SamplingSettings
+from artkit.backends.torch.worker import Worker
+from artkit.errors import BackendError
+
+if TYPE_CHECKING:
+    from artkit.backends.torch.decoder import Decoder
+
+
+@pytest.fixture
+def worker() -> Iterator[Worker]:
+    """A worker that is stopped whatever happens."""
+    worker = Worker()
+    yield worker
+    worker.stop()
+
+
+@pytest.fixture(scope="module")
+def decoder() -> Decoder:
+    """The micro model."""
+    return BaseModel.open("artkit/micro").decoder(seed=0).requires_grad_(False)
+
+
+def request(tokens: int = 4, prompt_ids: tuple[int, ...] = (1, 2, 3)) -> Generation:
+    return Generation(
+        prompt_ids=prompt_ids,
+        max_new_tokens=tokens,
+        end_ids=frozenset(),
+        settings=SamplingSettings(),
+        random=random.Random(0),
+    )
+
+
+def job(log: list[str], name: str, slices: int = 2) -> Generator[None, None, str]:
+    try:
+        for number in range(slices):
+            log.append(f"{name}{number}")
+            yield
+    finally:
+        log.append(f"{name} ends")
+    return name
+
+
+async def test_jobs_run_one_after_the_other(worker: Worker) -> None:
+    """Two updates of one model must not mix."""
+    log: list[str] = []
+
+    names = await asyncio.gather(worker.run(job(log, "a")), worker.run(job(log, "b")))
+
+    assert (names, log) == (["a", "b"], ["a0", "a1", "a ends", "b0", "b1", "b ends"])
+
+
+async def test_replies_go_on_while_a_job_runs(worker: Worker, decoder: Decoder) -> None:
+    """Training that took a minute would look like an outage to a rollout."""
+    release = threading.Event()
+
+    def wait_for_replies() -> Generator[None, None, None]:
+        while not release.is_set():
+            yield
+
+    training = asyncio.ensure_future(worker.run(wait_for_replies()))
+    reply = await worker.generate(decoder, request())
+    release.set()
+    await training
+
+    assert len(reply.token_ids) == 4
+
+
+async def test_a_job_that_fails_raises_where_it_is_awaited(worker: Worker) -> None:
+    """And the next one runs."""
+
+    def fail() -> Generator[None, None, None]:
+        yield
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        await worker.run(fail())
+    assert await worker.run(job([], "next")) == "next"
+
+
+async def test_a_cancelled_job_is_closed(worker: Worker, until: Callable[..., Awaitable[None]]) -> None:
+    """Ctrl-C in the middle of an update ends it at the next slice."""
+    log: list[str] = []
+    endless = asyncio.ensure_future(worker.run(job(log, "a", slices=10**9)))
+    await until(lambda: bool(log))
+    endless.cancel()
+
+    await worker.run(job(log, "b"))
+
+    assert log[-4:] == ["a ends", "b0", "b1", "b ends"]
+
+
+async def test_a_batch_that_fails_fails_its_requests_only(worker: Worker, decoder: Decoder) -> None:
+    """Whoever waits hears of it, and the thread lives on."""
+    with pytest.raises(IndexError):
+        await worker.generate(decoder, request(prompt_ids=(10**6,)))
+
+    assert len((await worker.generate(decoder, request())).token_ids) == 4
+
+
+async def test_a_stopped_worker_says_so(worker: Worker, decoder: Decoder) -> None:
+    """To those who wait and to those who come."""
+    waiting = asyncio.ensure_future(worker.generate(decoder, request(tokens=10**6)))
+    training = asyncio.ensure_future(worker.run(job([], "a", slices=10**9)))
+    await asyncio.sleep(0)
+    worker.stop()
+    worker.stop()
+
+    for task in (waiting, training, worker.generate(decoder, request())):
+        with pytest.raises(BackendError, match="closed"):
+            await task
+
+
+def test_a_loop_that_ended_does_not_end_the_worker(worker: Worker, decoder: Decoder) -> None:
+    """Its requests are dropped; the next `asyncio.run` is served."""
+
+    async def leave() -> None:
+        asyncio.ensure_future(worker.generate(decoder, request(tokens=50)))  # noqa: RUF006 (dropped on purpose)
+        await asyncio.sleep(0)
+
+    asyncio.run(leave())
+
+    assert len(asyncio.run(worker.generate(decoder, request())).token_ids) == 4

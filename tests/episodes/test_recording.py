@@ -1,0 +1,233 @@
+"""A recording gives back equal objects."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import art
+import numpy as np
+import pytest
+from openai.types.chat.chat_completion import Choice
+from pydantic import BaseModel
+
+from artkit.episodes import Episode, FailureKind, FailureRecord, StopReason, read_groups, write_groups
+from artkit.errors import ConfigurationError
+from artkit.scenarios import Scenario
+from artkit.testing import Reply, choice, episode
+
+PICTURE = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+SCENARIO = Scenario(id="s")
+
+
+class Verdict(BaseModel):
+    label: str
+    parts: list[Verdict] = []
+
+
+class OwnTrajectory(art.Trajectory):
+    notes: str = ""
+
+
+def recorded(path: Path, *episodes: art.Trajectory) -> list[Episode]:
+    """Write and read them as the members of a group."""
+    write_groups(path, [art.TrajectoryGroup(list(episodes))])
+    groups, lost = read_groups(path, [SCENARIO])
+    assert lost == []
+    return groups[0].trajectories  # type: ignore[return-value]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "run" / "batch-000.jsonl"
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        choice("5"),
+        choice(Reply(token_ids=[1, 2], prompt_token_ids=[3], logprobs=[-0.5, 0.0], text="ab")),
+        choice(Reply(tool_calls=[("look", {"at": "door"}), ("look", "{at:")])),
+        choice(Reply(reasoning="hm", refusal="no")),
+        choice(Reply("half an emoji \ud83d")),
+        Choice.construct(index=0, finish_reason="eos_of_this_server", message={"role": "assistant", "content": None}),
+        {"role": "tool", "tool_call_id": "call_1", "content": PICTURE},
+        {"role": "user", "content": "half an emoji \ud83d"},
+    ],
+    ids=["text", "token ids", "tool calls", "reasoning", "surrogate", "unheard-of", "picture", "surrogate of user"],
+)
+def test_a_turn_comes_back_as_it_was(path: Path, turn: Any) -> None:
+    """ART's own JSON turns every `Choice` into a role-less dict, with no error: nothing of it could be trained on."""
+    [read] = recorded(path, episode("hi", turn))
+
+    assert (read.messages_and_choices[1], type(read.messages_and_choices[1])) == (turn, type(turn))
+
+
+def test_an_episode_comes_back_whole(path: Path) -> None:
+    """A resumed run logs and counts from the recording what it would have from memory."""
+    whole = episode("hi", choice("5"), reward=0.5, scenario=SCENARIO, metrics={"turns": 1, "won": True})
+    whole.outcome = {"answer": 5}
+    whole.stop_reason = StopReason.ERROR
+    whole.environment_reward = 0.25
+    whole.failure = FailureRecord(kind=FailureKind.ENVIRONMENT, type="KeyError", message="'door'", traceback="…")
+    whole.member = 3
+    whole.logs = ["it broke"]
+    whole.tools = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    whole.initial_policy_version, whole.final_policy_version = 4, 5
+
+    [read] = recorded(path, whole)
+
+    assert read == whole
+
+
+def test_further_histories_come_back(path: Path) -> None:
+    """They are trained on too."""
+    whole = episode("hi", choice("5"))
+    history = art.Trajectory.model_fields["additional_histories"].annotation.__args__[0]
+    whole.additional_histories = [history(messages_and_choices=[{"role": "user", "content": "sum up"}, choice("4")])]
+
+    [read] = recorded(path, whole)
+
+    assert read == whole
+
+
+@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+def test_turns_that_art_captured_come_back(path: Path) -> None:
+    """Under ART 0.5.23 a trajectory may hold its turns as the requests and replies on the wire."""
+    reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice("5").model_dump()]}
+    exchange = {
+        "request": {"model": "m", "messages": [{"role": "user", "content": "2+3="}]},
+        "response": reply,
+        "start_time": "2026-01-01T00:00:00Z",
+        "end_time": "2026-01-01T00:00:01Z",
+    }
+    whole = Episode(exchanges={"chat_completions": [exchange]})
+
+    [read] = recorded(path, whole)
+
+    assert (read.exchanges, read.messages()) == (whole.exchanges, whole.messages())
+
+
+def test_a_group_comes_back_with_what_left_it(path: Path) -> None:
+    """Exceptions, metadata, metrics and logs of a group are part of what was paid for."""
+    group = art.TrajectoryGroup([episode("a", choice("b"))], metadata={"scenario_id": "s"}, metrics={"m": 1.0})
+    group.logs = ["judged"]
+    group.exceptions = [_exception("KeyError", "'door'")]
+    empty = art.TrajectoryGroup([], metadata={"scenario_id": "t"})
+    lost = episode("c", choice("d"))
+
+    write_groups(path, [group, empty], [lost])
+
+    assert read_groups(path) == ([group, empty], [lost])
+
+
+def test_a_structured_outcome_is_kept_as_its_data(path: Path) -> None:
+    """The outcome is kept nowhere else: ART's log never sees it."""
+    [read] = recorded(path, episode("a", outcome=Verdict(label="good", parts=[Verdict(label="best")])))
+
+    assert read.outcome == {"label": "good", "parts": [{"label": "best", "parts": []}]}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "read_back"),
+    [
+        ((1, 2), [1, 2]),
+        ({3: "c"}, {"3": "c"}),
+        ({(0, 1): "x"}, {"(0, 1)": "x"}),
+        (np.float32(0.5), 0.5),
+        (np.arange(3), [0, 1, 2]),
+        (1 + 2j, "(1+2j)"),
+        ({"inf": math.inf}, {"inf": math.inf}),
+    ],
+    ids=["tuple", "int key", "tuple key", "numpy number", "numpy array", "no JSON", "infinity"],
+)
+def test_an_odd_outcome_never_costs_the_step(path: Path, outcome: Any, read_back: Any) -> None:
+    """The episodes are on disk before they are trained on; an odd value in one must not stop that."""
+    [read] = recorded(path, episode("a", outcome=outcome))
+
+    assert read.outcome == read_back
+
+
+def test_a_reward_that_is_no_number_is_written_as_it_is(path: Path) -> None:
+    """A recording shows what went wrong; it does not tidy up."""
+    broken = episode("a", choice("b"), reward=math.nan)
+    broken.metrics["unknown"] = None  # type: ignore[assignment]  # what users do
+
+    [read] = recorded(path, broken)
+
+    assert math.isnan(read.reward)
+    assert read.metrics == {"unknown": None}
+
+
+def test_any_trajectory_comes_back_as_an_episode(path: Path) -> None:
+    """Rollouts that were written for plain ART are recorded like others."""
+    own = OwnTrajectory(messages_and_choices=[{"role": "user", "content": "a"}, choice("b")], reward=1.0)
+
+    [read] = recorded(path, own)
+
+    assert (type(read), read.messages_and_choices, read.reward) == (Episode, own.messages_and_choices, 1.0)
+
+
+def test_a_scenario_that_is_not_given_comes_back_as_its_fields(path: Path) -> None:
+    """A recording can be read without the program that made it."""
+    write_groups(path, [], [episode("a", scenario=Scenario(id="other"))])
+
+    _, [read] = read_groups(path, [SCENARIO])
+    assert read.scenario == {"id": "other"}
+
+
+def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
+    """A copy that broke off is worth what it holds."""
+    write_groups(path, [], [episode("a"), episode("b")])
+    path.write_text(path.read_text()[:-20])
+
+    _, lost = read_groups(path)
+    assert [one.messages_and_choices[0]["content"] for one in lost] == ["a"]
+
+
+def test_a_broken_line_in_the_middle_is_an_error(path: Path) -> None:
+    """To skip it would shift or lose episodes without a word."""
+    write_groups(path, [], [episode("a"), episode("b")])
+    path.write_text("{" + path.read_text())
+
+    with pytest.raises(ValueError, match="Expecting"):
+        read_groups(path)
+
+
+def test_a_recording_of_a_later_artkit_is_refused(path: Path) -> None:
+    """Half understood, it would come back as something else."""
+    path.parent.mkdir()
+    path.write_text('{"format": 99, "group": {}}\n')
+
+    with pytest.raises(ConfigurationError, match="a recording of format 99"):
+        read_groups(path)
+
+
+def test_a_recording_is_replaced_whole_or_not_at_all(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk may fill up half-way; the old recording is then what there is."""
+    write_groups(path, [], [episode("old")])
+    before = path.read_bytes()
+    monkeypatch.setattr("os.fsync", _full_disk)
+
+    with pytest.raises(OSError, match="no space"):
+        write_groups(path, [], [episode("new")])
+
+    assert (path.read_bytes(), [file.name for file in path.parent.iterdir()]) == (before, [path.name])
+
+
+def test_a_recording_is_the_users_own(path: Path) -> None:
+    """Episodes may hold what customers wrote."""
+    write_groups(path, [], [episode("a")])
+
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def _exception(kind: str, message: str) -> Any:
+    from artkit.bridge import group_exception
+
+    return group_exception(FailureRecord(kind=FailureKind.ENVIRONMENT, type=kind, message=message, traceback="…"))
+
+
+def _full_disk(descriptor: int) -> None:
+    raise OSError("no space left on device")
