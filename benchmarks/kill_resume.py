@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import importlib
 import json
 import os
 import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -28,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-__all__ = ["KillServer", "Outcome", "check", "main", "outcome_of"]
+__all__ = ["KillServer", "Outcome", "check", "events_of", "main", "missing_rows", "outcome_of"]
 
 ENVIRONMENT = {
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
@@ -42,7 +44,7 @@ ENVIRONMENT = {
 
 
 def build(directory: Path) -> Any:
-    """Return the trainer of the run in `directory`: 4 scenarios twice, one of which never teaches anything."""
+    """Return the trainer of the run in `directory`: 3 scenarios twice, one of which never teaches anything."""
     from artkit import (
         AtEnd,
         EnvironmentReward,
@@ -67,11 +69,13 @@ def build(directory: Path) -> Any:
         text = body["messages"][-1]["content"]
         if text == "flat":
             return "5"
-        step = len(os.listdir(checkpoints)) and max(int(name) for name in os.listdir(checkpoints) if name.isdigit())
-        return str(random.Random(f"{text}:{body['seed']}:{step if 'held out' in text else ''}").randrange(10_000))
+        # Validation is best at step 2 of 4: the best checkpoint is not the last.
+        step = max(int(path.name) for path in checkpoints.iterdir() if path.name.isdigit())
+        chance = random.Random(f"{text}:{body['seed']}").randrange(1_000)
+        return str(9_000 - 1_000 * abs(step - 2) + chance if text.startswith("held out") else chance)
 
     checkpoints = directory / "art" / "faults" / "models" / "killed" / "checkpoints"
-    texts = ["flat", "one", "two", "three"]
+    texts = ["flat", "one", "two"]
     held_out = ["held out one", "held out two"]
     train, validation = (
         [PromptScenario(id=text, messages=[{"role": "user", "content": text}]) for text in group]
@@ -115,6 +119,7 @@ def serve() -> None:
     """Fork a run for each job on stdin, kill it when the job says, and answer how it ended on stdout."""
     with tempfile.TemporaryDirectory() as name:
         _load_what_a_run_loads(Path(name))
+    gc.freeze()  # so that a child's garbage collector does not copy what they share
     print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)
@@ -180,7 +185,7 @@ def _die_at_event(directory: Path, number: int) -> None:
 
     def watch(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal seen
-        if event not in {"open", "os.rename", "os.remove", "os.mkdir", "shutil.rmtree", "os.truncate"}:
+        if event not in {"open", "os.rename", "os.truncate", "shutil.rmtree"}:
             return
         path = str(arguments[0])
         is_read = event == "open" and not (arguments[2] or 0) & (os.O_WRONLY | os.O_RDWR)
@@ -213,7 +218,7 @@ class KillServer:
 
     def __exit__(self, *error: object) -> None:
         with self._process as process:
-            process.stdin.close()  # type: ignore[union-attr]  # it is a pipe
+            process.kill()  # a quiet end would take seconds, with all those modules
 
     def run(self, directory: Path, *, after_s: float | None = None, at_event: int | None = None) -> dict[str, Any]:
         """Run in `directory`, from where it stands; kill it after `after_s` seconds, or before a file operation.
@@ -222,17 +227,14 @@ class KillServer:
             `code` (-9 where it was killed) and `seconds`.
         """
         job = {"directory": str(directory), "after_s": after_s, "at_event": at_event}
-        assert self._process.stdin
-        self._process.stdin.write(json.dumps(job) + "\n")
-        self._process.stdin.flush()
+        print(json.dumps(job), file=self._process.stdin, flush=True)
         answer: dict[str, Any] = json.loads(self._read())
         if answer["code"] not in {0, -signal.SIGKILL}:
             raise RuntimeError((directory / "stderr.txt").read_text(encoding="utf-8"))
         return answer
 
     def _read(self) -> str:
-        assert self._process.stdout
-        return self._process.stdout.readline()
+        return self._process.stdout.readline()  # type: ignore[union-attr]  # it is a pipe
 
 
 # What is compared ----------------------------------------------------------------------------------------------------
@@ -336,12 +338,27 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 # The benchmark -------------------------------------------------------------------------------------------------------
 
 
+def moments(server: KillServer, root: Path, chance: random.Random, *, boundaries: bool) -> Iterator[dict[str, Any]]:
+    """Yield when to kill: before every file operation in turn, or at random, without end."""
+    if boundaries:
+        yield from ({"at_event": number} for number in range(len(events_of(server, root / "events"))))
+        return
+    while True:
+        yield {"share": chance.random()}
+
+
+def events_of(server: KillServer, directory: Path) -> list[str]:
+    """Return the file operations of a run that nobody kills."""
+    server.run(directory, at_event=sys.maxsize)
+    return (directory / "events.txt").read_text(encoding="utf-8").splitlines()
+
+
 def main() -> None:
-    """Kill at random moments, and with `--boundaries` before every single file operation too; one JSON line last."""
+    """Kill runs, resume them and compare; one JSON line last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--boundaries", action="store_true")
+    parser.add_argument("--boundaries", action="store_true", help="kill before each file operation, not at random")
     parser.add_argument("--quick", action="store_true", help="stop within 50 s")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -349,41 +366,42 @@ def main() -> None:
         serve()
         return
     chance = random.Random(arguments.seed)
-    deadline = time.monotonic() + (35 if arguments.quick else float("inf"))
-    kills, wrong, recovered = 0, [], 0
+    deadline = time.monotonic() + (30 if arguments.quick else float("inf"))
+    kills, recovered, wrong = 0, 0, []
     with KillServer() as server, tempfile.TemporaryDirectory() as name:
         root = Path(name)
         seconds = server.run(root / "whole")["seconds"]
         whole = outcome_of(root / "whole")
-        moments: list[dict[str, Any]] = []
-        if arguments.boundaries:
-            server.run(root / "events", at_event=10**9)
-            count = len((root / "events" / "events.txt").read_text(encoding="utf-8").splitlines())
-            moments = [{"at_event": number} for number in range(count)]
-        moments += [{"after_s": chance.uniform(0, seconds)} for _ in range(arguments.kills)]
-        for number, moment in enumerate(moments):
-            if time.monotonic() > deadline:
+        for number, moment in enumerate(moments(server, root, chance, boundaries=arguments.boundaries)):
+            if kills == arguments.kills or time.monotonic() > deadline:
                 break
             directory = root / f"run-{number}"
-            if server.run(directory, **moment)["code"] == 0:
-                continue  # it was faster than the moment
+            # A moment is a share of how long runs take now: another program may slow them down.
+            when = {"after_s": moment["share"] * seconds} if "share" in moment else moment
+            ended = server.run(directory, **when)
+            if ended["code"] == 0:
+                seconds = ended["seconds"]  # it was over before the moment
+                continue
             kills += 1
             missing = missing_rows(directory)
             recovered += len(missing)
             server.run(directory)
-            wrong += [f"{moment}: {text}" for text in check(outcome_of(directory), whole, missing)]
+            wrong += [f"{when}: {text}" for text in check(outcome_of(directory), whole, missing)]
+            shutil.rmtree(directory)
     for text in wrong:
         print(text, file=sys.stderr)
     print(
-        json.dumps({
-            "benchmark": "kill_resume",
-            "kills": kills,
-            "rows_recovered": recovered,
-            "runs_that_differ": len(wrong),
-            "seconds_of_a_run": round(seconds, 3),
-            "seed": arguments.seed,
-            "machine": {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()},
-        })
+        json.dumps(
+            {
+                "benchmark": "kill_resume",
+                "kills": kills,
+                "rows_recovered": recovered,
+                "runs_that_differ": len(wrong),
+                "seconds_of_a_run": round(seconds, 3),
+                "seed": arguments.seed,
+                "machine": {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()},
+            }
+        )
     )
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from pathlib import Path
+
 from openai.types.chat import ChatCompletionMessage
 
 from artkit import Action, StepResult
@@ -75,3 +78,11 @@ def test_another_task_holds_other_data() -> None:
     noise = [[task.look_up("zip", f"{number:02}") for number in range(100)] for task in (TASK, other)]
 
     assert sum(left == right for left, right in zip(*noise, strict=True)) < 10
+
+
+def test_the_readme_shows_this_world() -> None:
+    """What a reader copies is what the demo trains on."""
+    readme = Path(__file__).parents[2] / "README.md"
+    source = inspect.getsource(inspect.getmodule(OrderDesk))
+
+    assert source[source.index("class OrderTask") :].strip() in readme.read_text()

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artkit.episodes import Episode, FailureKind
+from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ConfigurationError, JudgeError, OutageError, RewardError
 from artkit.rewards import RewardAdapter, Score
+from artkit.rewards.reading import Scored
 
 
 class Fixed(RewardAdapter):
@@ -191,6 +192,50 @@ async def test_an_exception_in_a_members_place_costs_that_member() -> None:
 
 @pytest.mark.parametrize("on_error", ["raise", "drop_member", "drop_group"])
 @pytest.mark.parametrize("error", [ConfigurationError("no key", "set it"), OutageError("gone", "wait")])
+async def test_an_exception_tells_whom_it_was_about() -> None:
+    """A grader's own words seldom do; what is read is the traceback."""
+    group = make_group(2)
+    await Fixed([KeyError("gold"), 0.5])(group)
+    failed = make_group(2)
+    await Fixed(KeyError("gold"))(failed)
+
+    assert group.exceptions[1].traceback.endswith("Fixed: scenario 'sum-3', member 0\n")
+    assert failed.exceptions[1].traceback.endswith("Fixed: scenario 'sum-3'\n")
+
+
+async def test_a_preview_says_what_would_be_written_and_writes_nothing() -> None:
+    """For whoever combines or examines rewards."""
+    group = make_group(3)
+    before = state(group)
+    scored, unscored, failed = await Fixed([Score(1, metrics={"exact": True}), None, math.nan]).preview(group)
+
+    assert scored == Scored(reward=1.0, metrics={"exact": True})
+    assert (unscored.is_error, failed.is_error) == (False, True)
+    assert state(group) == before
+    assert await Fixed(ValueError("not asked")).preview(make_group(0)) == []
+
+
+async def test_a_member_that_is_scored_after_all_has_failed_no_more() -> None:
+    """Lost episodes of a recording, scored again with the mended grader."""
+    group = make_group(2)
+    member = group.trajectories[0]
+    await Fixed([None, 1.0])(group)
+    again = art.TrajectoryGroup([member])
+    await Fixed([0.5])(again)
+
+    assert (again.trajectories, member.reward) == ([member], 0.5)
+    assert (member.failure, member.metadata["failure_kind"]) == (None, None)
+
+
+async def test_a_failure_of_another_kind_is_not_forgotten() -> None:
+    """An episode that was cut short stays one, whatever it scores."""
+    record = FailureRecord(kind=FailureKind.ENVIRONMENT, type="OSError", message="gone")
+    member = Episode(failure=record, metadata={"failure_kind": "environment"})
+    await Fixed([0.5])(art.TrajectoryGroup([member]))
+
+    assert (member.failure, member.metadata["failure_kind"]) == (record, "environment")
+
+
 async def test_an_error_that_scoring_again_cannot_cure_always_raises(error, on_error) -> None:
     """Wherever it comes from: every further group would be lost to it."""
     group = make_group(2)

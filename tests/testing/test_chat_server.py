@@ -189,12 +189,14 @@ async def test_a_raw_body_is_sent_as_it_is() -> None:
 
 async def test_a_wrong_key_is_refused() -> None:
     """A forgotten key must not pass a test."""
-    async with ChatServer(["never"]) as server:
-        async with openai.AsyncOpenAI(base_url=server.base_url, api_key="wrong", max_retries=0) as client:
-            with pytest.raises(openai.AuthenticationError):
-                await say(client)
-            with pytest.raises(openai.AuthenticationError):
-                await client.models.list()
+    async with (
+        ChatServer(["never"]) as server,
+        openai.AsyncOpenAI(base_url=server.base_url, api_key="wrong", max_retries=0) as client,
+    ):
+        with pytest.raises(openai.AuthenticationError):
+            await say(client)
+        with pytest.raises(openai.AuthenticationError):
+            await client.models.list()
 
     assert server.requests == []
 
@@ -219,10 +221,15 @@ async def test_streaming_is_refused_in_words() -> None:
 
 async def test_closing_ends_requests_that_are_still_running() -> None:
     """A test that gave up on an answer must not wait for it."""
-    async with serving([Reply("never", delay_s=3600.0)]) as (server, client):
+    arrived = asyncio.Event()
+
+    def answer(body: dict[str, Any]) -> Reply:
+        arrived.set()
+        return Reply("never", delay_s=3600.0)
+
+    async with serving(answer) as (server, client):
         asked = asyncio.create_task(say(client))
-        while not server.requests:
-            await asyncio.sleep(0)
+        await arrived.wait()
         await server.close()
         with pytest.raises(openai.APIConnectionError):
             await asked

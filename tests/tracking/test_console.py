@@ -82,7 +82,7 @@ def test_without_a_terminal_each_step_is_a_line() -> None:
         "step 1/3: reward 0.250  success 0.500  1,234 tok/s  0:04 left",
         "step 2/3: reward 0.250  success 0.500  1,234 tok/s  0:03 left",
         "val at step 2: reward 0.750  (1.2 s)",
-        "step 2: checkpoints 1, 2 kept, 0 deleted",
+        "checkpoints at step 2: kept 1 (best), 2 (current); deleted 1",
         "done",
         "well",
     ]
@@ -102,6 +102,13 @@ def test_failed_rollouts_are_counted_in_the_step_line() -> None:
     assert lines[-1].endswith("1 rollouts failed")
 
 
+def test_a_resumed_run_counts_on() -> None:
+    """Its first step is not the run's."""
+    lines = plain(RunStarted(plan_text="plan", total_steps=3, start_step=1), step(5))
+
+    assert lines[-1].startswith("step 2/3: ")
+
+
 def test_text_is_shown_as_it_is() -> None:
     """What a model wrote is neither markup nor an emoji code."""
     assert plain(Warned(text="[bold]no[/] :smile: [/oops]")) == ["warning: [bold]no[/] :smile: [/oops]"]
@@ -116,8 +123,21 @@ def test_the_metrics_to_show_are_the_users_choice() -> None:
     assert file.getvalue() == "step 1/3: turns 3.000  1,234 tok/s  0:04 left\n"
 
 
+def test_pruning_is_told_once_for_each_validation() -> None:
+    """It happens at every step; what is best changes with a validation."""
+    prunings = [CheckpointsPruned(step=at, kept={at: "current"}, deleted=(at - 1,)) for at in range(1, 6)]
+    validation = ValidationFinished(name="val", step=3)
+
+    lines = plain(*prunings[:3], validation, *prunings[3:])
+
+    assert [line for line in lines if line.startswith("checkpoints")] == [
+        "checkpoints at step 1: kept 1 (current); deleted 1",
+        "checkpoints at step 4: kept 4 (current); deleted 3",
+    ]
+
+
 def test_pruning_that_deleted_nothing_is_silent() -> None:
-    """It happens at every step."""
+    """Nothing happened."""
     assert plain(CheckpointsPruned(step=1, kept={1: "current"})) == []
 
 

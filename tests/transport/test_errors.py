@@ -11,6 +11,7 @@ import openai
 import pytest
 from multidict import CIMultiDict
 
+from artkit.testing import ChatServer, Reply
 from artkit.transport import (
     EmptyReplyError,
     is_connection_failure,
@@ -54,6 +55,23 @@ def test_a_server_that_will_refuse_every_request_is_fatal(status: int) -> None:
     error = refusal(status)
 
     assert (is_retryable(error), is_fatal(error)) == (False, True)
+
+
+@pytest.mark.parametrize(("status", "verdict"), [(429, (True, False)), (403, (False, True)), (503, (True, False))])
+async def test_an_error_of_litellm_means_what_the_servers_answer_meant(status: int, verdict: tuple[bool, bool]) -> None:
+    """It maps them to classes of its own: a 403 is no status error there, and a Retry-After stands beside the response."""
+    import litellm
+
+    async with ChatServer([Reply(status=status, headers={"Retry-After": "7"})]) as server:
+        with pytest.raises(openai.APIError) as caught:
+            await litellm.acompletion(
+                model="openai/gpt-4.1", messages=[{"role": "user", "content": "q"}], max_retries=0,
+                api_base=server.base_url, api_key=server.api_key,
+            )  # fmt: skip
+
+    assert status_code(caught.value) == status
+    assert (is_retryable(caught.value), is_fatal(caught.value)) == verdict
+    assert retry_after_s(caught.value) == 7.0
 
 
 @pytest.mark.parametrize("status", [400, 405, 413, 422])

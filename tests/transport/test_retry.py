@@ -1,4 +1,4 @@
-"""One model turn, asked for until there is a reply or the budget is spent."""
+"""One request, sent until there is a reply or the budget is spent."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from artkit.transport import (
     OpenAISamplingClient,
     RetryPolicy,
     SamplingRequest,
+    call_with_retry,
     complete_with_retry,
 )
 from artkit.transport.retry import _wait
@@ -239,3 +240,16 @@ async def _no_task_is_left() -> AsyncIterator[None]:
     """A retry that outlives its caller would ask on in the dark."""
     yield
     assert {task for task in asyncio.all_tasks() if task is not asyncio.current_task()} == set()
+
+
+async def test_any_call_can_be_retried() -> None:
+    """Judges are asked by the same rules as models."""
+    answers: list[Any] = [ConnectionResetError("gone"), TimeoutError("slow"), "said"]
+
+    async def call() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    assert await call_with_retry(call, max_retries=2, policy=RetryPolicy(initial_wait_s=0)) == ("said", 2)

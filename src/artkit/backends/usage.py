@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from textwrap import dedent
@@ -30,7 +29,7 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
         names["run_name"] = run_name
     names["base_path"] = model.base_path
     arguments = ", ".join(f"{key}={value!r}" for key, value in names.items())
-    question = json.dumps(list(messages) or [{"role": "user", "content": "Hello"}], ensure_ascii=False)
+    question = [dict(message) for message in messages] or [{"role": "user", "content": "Hello"}]
     return dedent(f"""\
         import asyncio
 
@@ -44,7 +43,7 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
             try:
                 await model.register(backend)
                 completion = await model.openai_client().chat.completions.create(
-                    model=model.get_inference_name(), messages={question}
+                    model=model.get_inference_name(), messages={question!r}
                 )
                 print(completion.choices[0].message.content)
                 await model.openai_client().close()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from artkit.bridge.capture import no_capture
 from artkit.bridge.checkpoints import backend_of, delete_checkpoint_files, saved_steps, storage_dir
 from artkit.bridge.constructor import constructor_call
+from artkit.bridge.conversations import Conversation, conversations
 from artkit.bridge.exceptions import FailureLike, group_exception, is_serving_unavailable
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
@@ -14,11 +16,13 @@ from artkit.bridge.train_options import TrainOptions, train_options
 from artkit.bridge.trainable_model import make_trainable_model, renamed_model
 
 __all__ = [
+    "Conversation",
     "FailureLike",
     "OnExchange",
     "TrainOptions",
     "backend_of",
     "constructor_call",
+    "conversations",
     "delete_checkpoint_files",
     "group_exception",
     "is_serving_unavailable",
@@ -27,6 +31,7 @@ __all__ = [
     "loggable_metrics",
     "make_trainable_model",
     "mend_state",
+    "no_capture",
     "open_model",
     "renamed_model",
     "saved_steps",

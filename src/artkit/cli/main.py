@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
+import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -24,16 +26,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns:
         The exit code: 0, 1 after an error that artkit explains, 130 after Ctrl-C. Wrong arguments exit with 2.
     """
+    started_s = time.monotonic()
     arguments = _parser().parse_args(argv)
+    _settle_process()
     try:
-        from artkit.cli.demo.command import run_demo  # `--help` must not wait for torch and art
+        # Here, because `--help` must not wait for torch and art, and they must not be loaded before the settings.
+        from artkit.cli.demo.command import run_demo
+        from artkit.cli.demo.recipe import Recipe
 
-        run_demo(
-            directory=arguments.dir,
-            seed=arguments.seed,
-            held_out=arguments.held_out,
-            json_path=arguments.json,
-        )
+        recipe = Recipe(seed=arguments.seed, held_out=arguments.held_out)
+        run_demo(arguments.dir, recipe, json_path=arguments.json, started_s=started_s)
     except ArtkitError as error:
         sys.stderr.write(f"artkit: {error.problem}\nhint: {error.hint}\n")
         return 1
@@ -41,6 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write("artkit: interrupted; the same command goes on from the last finished step\n")
         return _INTERRUPTED
     return 0
+
+
+def _settle_process() -> None:
+    """Set what has to be set before art and torch are loaded, for this process and where the user has not."""
+    # ART's libraries would fetch a price list from the network; nothing here is paid for.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    os.environ.setdefault("WANDB_MODE", "disabled")
+    # Threads that spin while they wait slow a model this small down many times on a busy machine.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 
 def _parser() -> argparse.ArgumentParser:

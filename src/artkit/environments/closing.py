@@ -37,17 +37,14 @@ async def run_then_close(
     Raises:
         Exception: Whatever `run` raised.
     """
-    stage = "before"
-    is_cancelled = False
+    is_closing = is_cancelled = False
 
     async def run_and_close() -> None:
-        nonlocal stage
+        nonlocal is_closing
         try:
-            if not is_cancelled:
-                stage = "running"
-                await run()
+            await run()
         finally:
-            stage = "closing"
+            is_closing = True
             await _close(environment, episode, close_timeout_s)
 
     task = asyncio.create_task(run_and_close())
@@ -56,8 +53,7 @@ async def run_then_close(
             await asyncio.wait({task})
         except asyncio.CancelledError:
             is_cancelled = True
-            # A task that is cancelled before it began never begins, and nothing would be closed.
-            if stage == "running":
+            if not is_closing:
                 task.cancel()
     if is_cancelled:
         if not task.cancelled():

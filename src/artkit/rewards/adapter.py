@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from artkit.bridge import group_exception
 from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ArtkitError, ConfigurationError, RewardError
+from artkit.rewards.lost_members import note_lost
 from artkit.rewards.reading import Scored, Unscored, read_answer
 
 if TYPE_CHECKING:
@@ -60,40 +61,37 @@ class RewardAdapter(ABC):
             ConfigurationError: `on_error` is unknown.
             RewardError: There were more or fewer answers than members; or one was bad and `on_error` is "raise".
         """
+        members = list(group.trajectories)
+        results = await self.preview(group)
+        if members:
+            _write(group, members, results, type(self).__name__)
+        return group
+
+    async def preview(self, group: art.TrajectoryGroup) -> list[Scored | Unscored]:
+        """Score `group` and write nothing: return what calling the adapter would write, member by member.
+
+        Raises:
+            ConfigurationError: `on_error` is unknown.
+            RewardError: There were more or fewer answers than members; or one was bad and `on_error` is "raise".
+        """
         check_on_error(self.on_error)
         members = list(group.trajectories)
         if not members:
-            return group
+            return []
+        who = f"{type(self).__name__}: scenario {_scenario_id(group, members)}"
         try:
             answers: Sequence[Answer] = await self.score(group)
-        except Exception as error:  # noqa: BLE001  # sorted by _raises below, with those of single members
-            answers = [error] * len(members)
-        results = self._read(answers, group, members)
-        if self.on_error == "drop_group":
-            results = _without_group(results)
-        _write(group, members, results, type(self).__name__)
-        return group
+        except Exception as error:  # noqa: BLE001  # sorted by _settle, with those of single members
+            error.add_note(who)
+            return self._settle([Unscored(cause=error, is_error=True)] * len(members))
+        return self._settle(_read(answers, len(members), who))
 
-    def _read(
-        self, answers: Sequence[Answer], group: art.TrajectoryGroup, members: Sequence[art.Trajectory]
-    ) -> list[Scored | Unscored]:
-        """Check all answers before anything is written."""
-        name = type(self).__name__
-        scenario = _scenario_id(group, members)
-        if not _is_sequence(answers):
-            msg = f"{name}: scenario {scenario}: score() returned {answers!r}, no sequence"
-            raise RewardError(msg, "return one answer for each of group.trajectories, in their order")
-        if len(answers) != len(members):
-            msg = f"{name}: scenario {scenario}: score() returned {len(answers)} answers for {len(members)} members"
-            raise RewardError(msg, "return one answer for each of group.trajectories, None for what can't be scored")
-        results = [
-            read_answer(answer, f"{name}: scenario {scenario}, member {number}")
-            for number, answer in enumerate(answers)
-        ]
+    def _settle(self, results: list[Scored | Unscored]) -> list[Scored | Unscored]:
+        """Do what `on_error` says."""
         for result in results:
             if isinstance(result, Unscored) and result.is_error and self._raises(result.cause):
                 raise result.cause
-        return results
+        return _without_group(results) if self.on_error == "drop_group" else results
 
     def _raises(self, error: Exception) -> bool:
         is_incurable = isinstance(error, ArtkitError) and not isinstance(error, RewardError)
@@ -109,6 +107,17 @@ def check_on_error(value: str) -> None:
     if value not in get_args(OnError):
         msg = f"on_error={value!r} is unknown"
         raise ConfigurationError(msg, f"use one of {', '.join(map(repr, get_args(OnError)))}")
+
+
+def _read(answers: Sequence[Answer], size: int, who: str) -> list[Scored | Unscored]:
+    """Check all answers before anything is written."""
+    if not _is_sequence(answers):
+        msg = f"{who}: score() returned {answers!r}, no sequence"
+        raise RewardError(msg, "return one answer for each of group.trajectories, in their order")
+    if len(answers) != size:
+        msg = f"{who}: score() returned {len(answers)} answers for {size} members"
+        raise RewardError(msg, "return one answer for each of group.trajectories, None for what can't be scored")
+    return [read_answer(answer, f"{who}, member {number}") for number, answer in enumerate(answers)]
 
 
 def _is_sequence(answers: object) -> bool:
@@ -142,6 +151,7 @@ def _write(
             member.metrics.update(result.metrics)
             if result.explanation is not None:
                 member.logs.append(f"{name}: {result.explanation}")
+            _forget_failure(member)
             kept.append(member)
         else:
             record = FailureRecord.from_exception(result.cause, FailureKind.REWARD)
@@ -149,4 +159,13 @@ def _write(
                 member.failure = record
             member.metadata["failure_kind"] = str(FailureKind.REWARD)
             group.exceptions.append(group_exception(record))
+            note_lost(group, FailureKind.REWARD)
     group.trajectories = kept
+
+
+def _forget_failure(member: art.Trajectory) -> None:
+    """A member that could not be scored once, and now was, such as one of a recording, has failed no more."""
+    if member.metadata.get("failure_kind") == FailureKind.REWARD:
+        member.metadata["failure_kind"] = None
+        if isinstance(member, Episode):
+            member.failure = None

@@ -53,6 +53,7 @@ def read_answer(answer: object, who: str) -> Scored | Unscored:
         who: Names adapter, scenario and member, for the cause.
     """
     if isinstance(answer, Exception):
+        answer.add_note(who)
         return Unscored(cause=answer, is_error=True)
     score = answer if isinstance(answer, Score) else Score(answer)  # type: ignore[arg-type]  # checked right here
     if score.value is None:

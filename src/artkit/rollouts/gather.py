@@ -86,11 +86,12 @@ async def gather_groups(
     for name, value in (("rollouts_per_group", rollouts_per_group), ("max_concurrent", max_concurrent)):
         if value is not None and value < 1:
             raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1")
+    rollouts = rollouts_per_group * len(scenarios)
     gather = _Gather(
         rollout=rollout,
         model=model,
-        budget=FailureBudget(rollouts_per_group * len(scenarios), max_exceptions),
-        slots=asyncio.Semaphore(max_concurrent) if max_concurrent else contextlib.nullcontext(),
+        budget=FailureBudget(rollouts, max_exceptions),
+        slots=asyncio.Semaphore(max_concurrent or rollouts),
         on_event=on_event,
     )
     async with _session(rollout, model), _tasks() as tasks:
@@ -105,7 +106,7 @@ class _Gather:
     rollout: AnyRollout
     model: art.Model[Any, Any]
     budget: FailureBudget
-    slots: contextlib.AbstractAsyncContextManager[Any]
+    slots: asyncio.Semaphore
     on_event: Callable[[MemberFinished], None] | None
     started: int = 0
     failed: Counter[str] = field(default_factory=Counter)
@@ -120,11 +121,11 @@ class _Gather:
         return group, lost
 
     async def _member(self, scenario: Scenario, member: int) -> Attempt:
-        async with self.slots:
-            self.started += 1
-            started_s = time.perf_counter()
-            attempt = await self._attempt(scenario, member, started_s)
-            seconds = time.perf_counter() - started_s
+        await self.slots.acquire()
+        self.started += 1
+        started_s = time.perf_counter()
+        attempt = await self._attempt(scenario, member, started_s)
+        seconds = time.perf_counter() - started_s
         failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
         self._tell(scenario, member, seconds, attempt, failure)
         if isinstance(attempt, Failed):
@@ -134,6 +135,8 @@ class _Gather:
             self.budget.succeed()
         else:
             self.budget.fail(failure)
+        # Whoever raised above has stopped the gather, and keeps the slot: nobody else is to start.
+        self.slots.release()
         return attempt
 
     async def _attempt(self, scenario: Scenario, member: int, started_s: float) -> Attempt:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from artkit.testing.chat_server import ChatServer, Script
+from artkit.testing.check_reward import check_reward
 from artkit.testing.diary import DiaryEntry, read_diary
 from artkit.testing.diary_backend import DiaryBackend
 from artkit.testing.episodes import choice, episode
@@ -14,6 +15,7 @@ __all__ = [
     "DiaryEntry",
     "Reply",
     "Script",
+    "check_reward",
     "choice",
     "episode",
     "read_diary",

@@ -44,7 +44,10 @@ class ConsoleTracker:
         self._show = tuple(show)
         self._bar: _Bar | None = None
         self._step_seconds: deque[float] = deque(maxlen=_REMEMBERED_STEPS)
+        self._done = 0
         self._failed = 0
+        self._deleted = 0
+        self._is_ranked_anew = True
 
     def handle(self, event: TrackingEvent) -> None:
         """Show one event."""
@@ -58,10 +61,9 @@ class ConsoleTracker:
             case ValidationFinished():
                 facts = self._facts(event.metrics, ("val", f"val/{event.name}"))
                 self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
-            case CheckpointsPruned() if event.deleted:
-                self._line(
-                    f"step {event.step}: checkpoints {_listed(event.kept)} kept, {_listed(event.deleted)} deleted"
-                )
+                self._is_ranked_anew = True
+            case CheckpointsPruned():
+                self._on_pruned(event)
             case Warned():
                 self._line(f"warning: {event.text}")
             case RunFinished():
@@ -74,6 +76,7 @@ class ConsoleTracker:
         self._line(event.plan_text)
         self._stop_bar()
         self._step_seconds.clear()
+        self._done = event.start_step
         self._failed = 0
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._bar = _Bar(self._console, event.total_steps, event.start_step)
@@ -87,19 +90,28 @@ class ConsoleTracker:
 
     def _on_step(self, event: StepFinished) -> None:
         self._step_seconds.append(event.seconds)
-        done = event.index + 1
+        self._done += 1
         facts = self._facts(event.metrics, ("train",))
         if event.tokens_per_s is not None:
             facts += f"  {event.tokens_per_s:,.0f} tok/s"
         if event.total_steps is not None:
-            facts += f"  {_clock(self._mean_step_s() * max(event.total_steps - done, 0))} left"
+            facts += f"  {_clock(self._mean_step_s() * max(event.total_steps - self._done, 0))} left"
         if self._failed:
             facts += f"  {self._failed} rollouts failed"
         if self._bar is not None:
-            self._bar.show_step(done, facts)
+            self._bar.show_step(self._done, facts)
         else:
             of = "" if event.total_steps is None else f"/{event.total_steps}"
-            self._line(f"step {done}{of}: {facts}")
+            self._line(f"step {self._done}{of}: {facts}")
+
+    def _on_pruned(self, event: CheckpointsPruned) -> None:
+        self._deleted += len(event.deleted)
+        # It happens at every step; what is kept and why changes with a validation.
+        if self._deleted and self._is_ranked_anew:
+            kept = ", ".join(f"{step} ({why})" for step, why in sorted(event.kept.items()))
+            self._line(f"checkpoints at step {event.step}: kept {kept}; deleted {self._deleted}")
+            self._deleted = 0
+            self._is_ranked_anew = False
 
     def _mean_step_s(self) -> float:
         return sum(self._step_seconds) / len(self._step_seconds)
@@ -161,10 +173,6 @@ def _lookup(metrics: Mapping[str, float], name: str, splits: Sequence[str]) -> f
         if key in metrics:
             return metrics[key]
     return None
-
-
-def _listed(steps: Mapping[int, str] | tuple[int, ...]) -> str:
-    return ", ".join(str(step) for step in sorted(steps))
 
 
 def _clock(seconds: float) -> str:

@@ -20,12 +20,17 @@ class Broadcast:
         self._trackers = list(trackers)
 
     def __call__(self, event: TrackingEvent) -> None:
+        working: list[Tracker] = []
+        failures: list[str] = []
         for tracker in self._trackers:
             try:
                 tracker.handle(event)
+                working.append(tracker)
             except Exception as error:  # noqa: BLE001  # a user's tracker may raise anything
-                self._trackers = [other for other in self._trackers if other is not tracker]
-                self(Warned(text=f"{type(tracker).__name__} failed and is left out: {type(error).__name__}: {error}"))
+                failures.append(f"{type(tracker).__name__} failed and is left out: {type(error).__name__}: {error}")
+        self._trackers = working
+        for text in failures:
+            self(Warned(text=text))
 
     def member(self, split: str, event: MemberFinished) -> None:
         """Pass on the end of a rollout."""

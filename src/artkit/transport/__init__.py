@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artkit.transport.concurrency_limit import ConcurrencyLimit
 from artkit.transport.errors import (
     EmptyReplyError,
     is_connection_failure,
@@ -12,16 +13,18 @@ from artkit.transport.errors import (
     status_code,
 )
 from artkit.transport.openai_client import OpenAISamplingClient
-from artkit.transport.retry import RetryPolicy, complete_with_retry
+from artkit.transport.retry import RetryPolicy, call_with_retry, complete_with_retry
 from artkit.transport.sampling_client import SamplingClient, SamplingRequest
 from artkit.transport.session import sampling_session
 
 __all__ = [
+    "ConcurrencyLimit",
     "EmptyReplyError",
     "OpenAISamplingClient",
     "RetryPolicy",
     "SamplingClient",
     "SamplingRequest",
+    "call_with_retry",
     "complete_with_retry",
     "is_connection_failure",
     "is_context_overflow",

@@ -1,7 +1,7 @@
 """What an exception of the transport means: retry it, wait for it, end the episode, or stop the run.
 
-Pure functions over the exceptions of openai, httpx, aiohttp and asyncio. Each looks at the exception itself, not at its
-causes: whoever wraps an exception has decided what it means.
+Pure functions over the exceptions of openai, litellm (which derive from openai's), httpx, aiohttp and asyncio. Each
+looks at the exception itself, not at its causes: whoever wraps an exception has decided what it means.
 """
 
 from __future__ import annotations
@@ -81,6 +81,10 @@ def status_code(error: BaseException) -> int | None:
         return error.response.status_code
     if isinstance(error, aiohttp.ClientResponseError):
         return error.status
+    if isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
+        # litellm's error for what it does not know, such as a 403, is no APIStatusError.
+        status = getattr(error, "status_code", None)
+        return status if isinstance(status, int) else None
     return None
 
 
@@ -153,6 +157,9 @@ def retry_after_s(error: BaseException, *, now_s: float | None = None) -> float 
 
 
 def _headers(error: BaseException) -> Mapping[str, str]:
+    # litellm puts a made-up response into its errors, and the server's headers beside it.
+    if isinstance(headers := getattr(error, "litellm_response_headers", None), Mapping):
+        return httpx.Headers(dict(headers))
     if isinstance(error, openai.APIStatusError | httpx.HTTPStatusError):
         return error.response.headers
     if isinstance(error, aiohttp.ClientResponseError) and error.headers is not None:

@@ -1,11 +1,11 @@
-"""One model turn, asked for until there is a reply or the budget is spent."""
+"""One request, sent until there is a reply or the budget is spent."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tenacity import (
     AsyncRetrying,
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
     from artkit.transport.sampling_client import SamplingClient, SamplingRequest
 
-__all__ = ["RetryPolicy", "complete_with_retry"]
+__all__ = ["RetryPolicy", "call_with_retry", "complete_with_retry"]
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,9 +82,6 @@ async def complete_with_retry(
         TimeoutError: The last attempt ran into `request.timeout_s`.
         openai.APIError: The last attempt's failure, or the first that is not worth a retry.
     """
-    if max_retries < 0:
-        raise ConfigurationError(f"max_retries={max_retries!r} is negative", "give it 0 to try once")
-    policy = policy or RetryPolicy()
     attempts = 0
 
     async def ask() -> ChatCompletion:
@@ -98,6 +97,30 @@ async def complete_with_retry(
             "look into the server's log; a higher max_retries helps where it happens now and then",
         )
 
+    return await call_with_retry(ask, max_retries=max_retries, policy=policy)
+
+
+async def call_with_retry(
+    call: Callable[[], Awaitable[ResultT]], *, max_retries: int, policy: RetryPolicy | None = None
+) -> tuple[ResultT, int]:
+    """Await `call()` until it returns; what cannot succeed on a second try is raised at once.
+
+    Cancelling it cancels the attempt or the wait that it is in.
+
+    Args:
+        call: Makes one attempt; `is_retryable` says which of its exceptions are worth another.
+        max_retries: How many attempts may follow the first.
+        policy: How long to wait in between; None is `RetryPolicy()`.
+
+    Returns:
+        What `call` returned, and how many retries it took.
+
+    Raises:
+        ConfigurationError: `max_retries` is negative.
+    """
+    if max_retries < 0:
+        raise ConfigurationError(f"max_retries={max_retries!r} is negative", "give it 0 to try once")
+    policy = policy or RetryPolicy()
     retrying = AsyncRetrying(
         stop=stop_after_attempt(max_retries + 1),
         wait=_wait(policy),
@@ -105,7 +128,14 @@ async def complete_with_retry(
         sleep=policy.sleep,
         reraise=True,
     )
-    return await retrying(ask), attempts - 1
+    attempts = 0
+
+    async def attempt() -> ResultT:
+        nonlocal attempts
+        attempts += 1
+        return await call()
+
+    return await retrying(attempt), attempts - 1
 
 
 def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:

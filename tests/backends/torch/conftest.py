@@ -74,7 +74,7 @@ def until() -> Callable[[Callable[[], bool]], Awaitable[None]]:
     """Waits for a condition that another thread makes true."""
 
     async def wait(condition: Callable[[], bool]) -> None:
-        while not condition():
+        while not condition():  # noqa: ASYNC110 (it is true in another thread, which sets no asyncio event)
             await asyncio.sleep(0)
 
     return wait

@@ -15,6 +15,7 @@ import torch
 
 from artkit.backends.torch import TorchBackend
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
+from artkit.transport import OpenAISamplingClient, sampling_session
 
 Model = art.TrainableModel[Any, Any]
 Play = Callable[..., Awaitable[list[art.TrajectoryGroup]]]
@@ -63,6 +64,12 @@ async def test_registering_twice_changes_nothing(model: Model, backend: TorchBac
     assert before == (twin.inference_base_url, twin.inference_api_key, twin.get_inference_name())
 
 
+async def test_one_run_is_of_one_base_model(model: Model, backend: TorchBackend, make_model: Any) -> None:
+    """A second object that says otherwise would be served something else than it asks for."""
+    with pytest.raises(ConfigurationError, match="registered already"):
+        await make_model(base_model="elsewhere").register(backend)
+
+
 async def test_two_runs_under_one_name_are_refused(backend: TorchBackend, make_model: Any) -> None:
     """The endpoint could not tell them apart."""
     first, second = make_model(run="one"), make_model(run="two")
@@ -75,11 +82,19 @@ async def test_two_runs_under_one_name_are_refused(backend: TorchBackend, make_m
 
 async def test_a_model_that_is_not_trained_only_gets_its_directory(backend: TorchBackend, tmp_path: Path) -> None:
     """A prompted model logs beside the trained one."""
-    judge = art.Model(name="judge", project="tests", inference_model_name="x")
+    judge = art.Model(
+        name="judge",
+        project="tests",
+        inference_model_name="gpt",
+        inference_base_url="http://127.0.0.1:9/v1",
+        inference_api_key="none",
+    )
     await judge.register(backend)
 
     assert (tmp_path / "tests" / "models" / "judge").is_dir()
-    assert await judge.get_step() == 0
+    assert (await judge.get_step(), judge.get_inference_name()) == (0, "gpt")
+    async with sampling_session(judge) as client:
+        assert isinstance(client, OpenAISamplingClient)
 
 
 async def test_a_training_step_moves_the_weights_and_serves_them(

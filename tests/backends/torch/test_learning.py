@@ -94,7 +94,7 @@ async def test_the_same_seed_learns_the_same(tmp_path: Path, make_model: Any, pl
         async with TorchBackend(tmp_path / name, seed=7) as backend:
             model = make_model()
             await model.register(backend)
-            await improve(model, backend, play, steps=2, learning_rate=1e-2)
+            await improve(model, backend, play, steps=4, learning_rate=1e-2)
             files.append(load_file(find(f"{name}/**/model.safetensors")[-1]))
 
     torch.testing.assert_close(files[0], files[1], atol=0, rtol=0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -147,7 +148,7 @@ async def test_an_unknown_route_is_not_found(model: Model) -> None:
         assert (answer.status, list(await answer.json())) == (404, ["error"])
 
 
-async def test_each_run_has_a_key_of_its_own(backend: TorchBackend, model: Model, tmp_path: Any) -> None:
+async def test_each_run_has_a_key_of_its_own(backend: TorchBackend, model: Model, tmp_path: Path) -> None:
     """Yesterday's key opens nothing today."""
     other = TorchBackend(tmp_path / "other")
     try:
@@ -172,3 +173,29 @@ async def test_a_client_that_hangs_up_leaves_the_batch(model: Model, backend: To
 
     with pytest.raises(asyncio.CancelledError):
         await request
+
+
+async def test_it_answers_while_the_users_loop_is_busy(model: Model) -> None:
+    """A synchronous client on the loop's own thread would wait for itself for ever."""
+    with openai.OpenAI(base_url=model.inference_base_url, api_key=model.inference_api_key, max_retries=0) as client:
+        reply = client.chat.completions.create(model="agent", messages=HELLO, max_tokens=3)
+
+    assert reply.usage is not None
+    assert reply.usage.completion_tokens <= 3
+
+
+def test_it_outlives_an_event_loop(tmp_path: Path, make_model: Callable[[], Model]) -> None:
+    """A script may call `asyncio.run` once per phase."""
+    backend, model = TorchBackend(tmp_path), make_model()
+
+    async def ask() -> int:
+        async with openai.DefaultAioHttpClient() as http_client:
+            client = model.openai_client().with_options(http_client=http_client, max_retries=0)
+            reply = await client.chat.completions.create(model="agent", messages=HELLO, max_tokens=3)
+        return len(reply.choices)
+
+    try:
+        asyncio.run(model.register(backend))
+        assert [asyncio.run(ask()), asyncio.run(ask())] == [1, 1]
+    finally:
+        asyncio.run(backend.close())

@@ -32,6 +32,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.timeout(180)  # a fresh interpreter imports ART and torch, which takes long on a busy machine
 def test_an_exit_without_close_is_an_ordinary_exit(tmp_path: Path) -> None:
     """Not an abort of the process while its threads compute."""
     ended = subprocess.run(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import weakref
 from collections.abc import AsyncIterator, Collection, Iterable
@@ -11,7 +10,7 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
-from art import TrainResult
+from art import Backend, TrainResult
 
 from artkit.backends.torch.chat_service import ChatService
 from artkit.backends.torch.devices import find_device
@@ -19,9 +18,10 @@ from artkit.backends.torch.losses import PolicyLoss
 from artkit.backends.torch.policy import Policy
 from artkit.backends.torch.sampling_client import TorchSamplingClient
 from artkit.backends.torch.train_options import TrainOptions
-from artkit.backends.torch.training import batch_learning_rates, imitate, reinforce
+from artkit.backends.torch.training import imitate, reinforce
 from artkit.backends.torch.worker import Worker
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
+from artkit.transport import OpenAISamplingClient
 
 if TYPE_CHECKING:
     import art
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["TorchBackend"]
 
-# A model this small is computed fastest by one thread, and then the same way every time.
-_ONE_THREAD_PARAMETERS = 5_000_000
-# That of ART's LocalBackend.
-_DEFAULT_SFT_BATCH_SIZE = 2
 
-
-class TorchBackend:
+class TorchBackend(Backend):
     """Serves and trains small models in this process, on CPU or CUDA.
 
     What a script is developed on before it moves to ART's `LocalBackend` or `ServerlessBackend`: the same calls, the
@@ -80,9 +75,17 @@ class TorchBackend:
         key = _key(model)
         directory = self._directory(model)
         directory.mkdir(parents=True, exist_ok=True)
-        if not model.trainable or key in self._policies:
+        if not model.trainable:
             return
-        for policy in self._policies.values():
+        base_model = cast("art.TrainableModel[Any, Any]", model).base_model
+        for known, policy in self._policies.items():
+            if (known, policy.name, policy.base.name) == (key, model.name, base_model):
+                return
+            if known == key:
+                raise ConfigurationError(
+                    f"{key!r} is registered already, as {policy.name!r} on {policy.base.name!r}",
+                    "register it with the same name and base model, or give the new one another run_name (or name)",
+                )
             if policy.name == model.name:
                 raise ConfigurationError(
                     f"two models of this backend are named {model.name!r}, and the endpoint could not tell them apart",
@@ -91,17 +94,17 @@ class TorchBackend:
         policy = await asyncio.to_thread(
             Policy,
             name=model.name,
-            base_model=cast("art.TrainableModel[Any, Any]", model).base_model,
+            base_model=base_model,
             directory=directory,
             seed=self._seed,
             device=self._device,
         )
-        if policy.num_parameters > _ONE_THREAD_PARAMETERS:
+        if not policy.is_small:
             self._worker.use_threads(os.cpu_count() or 1)
         self._policies[key] = policy
         self._service.serve(policy)
 
-    async def train(
+    async def train(  # type: ignore[override]  # ART's protocol takes any option; here they are named.
         self,
         model: art.TrainableModel[Any, Any],
         trajectory_groups: Iterable[art.TrajectoryGroup],
@@ -174,7 +177,12 @@ class TorchBackend:
         return self._policy(model).checkpoints.steps()
 
     def sampling_client(self, model: art.Model[Any, Any]) -> SamplingClient:
-        """A client that samples from a registered model in this process, without HTTP."""
+        """A client that samples from a registered model in this process, without HTTP.
+
+        A model that is registered here for its logs only is sampled at its own endpoint.
+        """
+        if not model.trainable:
+            return OpenAISamplingClient(model)
         self._policy(model)
         return TorchSamplingClient(self._service)
 
@@ -194,7 +202,8 @@ class TorchBackend:
     def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
         policy = self._policies.get(_key(model))
         if policy is None:
-            return model.name if step is None else f"{model.name}@{step}"
+            name = model.inference_model_name or model.name
+            return name if step is None else f"{name}@{step}"
         if step is None:
             step = policy.step if policy.leases.pinned is None else policy.leases.pinned
         return f"{model.name}@{step}"
@@ -230,13 +239,8 @@ class TorchBackend:
         demonstrations = list(trajectories)
         if not demonstrations:
             return
-        batch_size = _DEFAULT_SFT_BATCH_SIZE if config.batch_size == "auto" else config.batch_size
-        rates = batch_learning_rates(config.learning_rate, math.ceil(len(demonstrations) / batch_size))
-        # openpipe-art 0.5.18 has no such setting: all turns are learnt there.
-        last_turn_only = getattr(config, "assistant_turns", "all") == "last"
         with policy.training():
-            batches = imitate(policy, self._worker, demonstrations, rates, batch_size, last_turn_only=last_turn_only)
-            async with aclosing(batches):
+            async with aclosing(imitate(policy, self._worker, demonstrations, config)) as batches:
                 async for metrics in batches:
                     yield metrics
 

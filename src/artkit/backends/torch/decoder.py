@@ -88,7 +88,7 @@ class Decoder(nn.Module):
                     parameter.normal_(std=self.config.initializer_range, generator=generator)
 
     def snapshot(self) -> Decoder:
-        """A frozen copy: training on goes on without it."""
+        """A frozen copy: training goes on without it."""
         with torch.device("meta"):
             copy = Decoder(self.config, used_vocab_size=self.used_vocab_size)
         copy.load_state_dict({name: value.detach().clone() for name, value in self.state_dict().items()}, assign=True)

@@ -65,23 +65,24 @@ class KVCache:
 
         return attend
 
-    def decode(self, positions: Tensor) -> Attention:
+    def decode(self, positions: Tensor, length: int) -> Attention:
         """Attention of one new token per row over that row's past.
 
         Args:
             positions: `[n]`: the place of the new token in each of the rows `0 … n-1`.
+            length: How much of the cache is read; more than every position.
         """
-        count, longest = len(positions), int(positions.max()) + 1
+        count = len(positions)
         rows = torch.arange(count, device=self._device)
-        visible = (torch.arange(longest, device=self._device) <= positions[:, None])[:, None, None, :]
+        visible = (torch.arange(length, device=self._device) <= positions[:, None])[:, None, None, :]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
             self._keys[layer][rows, :, positions] = key[:, :, 0]
             self._values[layer][rows, :, positions] = value[:, :, 0]
             return functional.scaled_dot_product_attention(
                 query,
-                self._keys[layer][:count, :, :longest],
-                self._values[layer][:count, :, :longest],
+                self._keys[layer][:count, :, :length],
+                self._values[layer][:count, :, :length],
                 attn_mask=visible,
                 enable_gqa=query.shape[1] != key.shape[1],
             )

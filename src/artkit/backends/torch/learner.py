@@ -26,6 +26,9 @@ __all__ = ["Learner"]
 # The betas of ART's LocalBackend, and the gradient norm of its supervised training.
 _BETAS = (0.9, 0.99)
 _MAX_GRAD_NORM = 1.0
+# A log probability that moved by less than this did not move: the sampler rounds otherwise than the learner, and how
+# depends on what was in its batch. Without the noise, the same tokens make the same weights, bit for bit.
+_ROUNDING = 1e-5
 _STATE = "trainer_state.pt"
 
 
@@ -90,7 +93,9 @@ class Learner:
         self._optimizer.zero_grad(set_to_none=True)
         for batch, sampled, advantage in zip(batches, old, shaped, strict=True):
             new, entropies = batch.score(self.decoder)
-            ratios = options.loss.ratios(new, sampled, batch.rows)
+            gap = max(gap, float((new.detach() - sampled).abs().max()))
+            moved = (new.detach() - sampled).abs() >= _ROUNDING
+            ratios = options.loss.ratios(new, torch.where(moved, sampled, new.detach()), batch.rows)
             losses = options.loss(new, ratios, advantage) * batch.per_token(weights)
             torch.autograd.backward(losses.sum() / count)
             with torch.no_grad():
@@ -98,7 +103,6 @@ class Learner:
                 sums["entropy"] += float(entropies.sum())
                 sums["ratio"] += float(ratios.sum())
                 sums["clipped"] += float(((ratios < low) | (ratios > high)).sum())
-                gap = max(gap, float((new - sampled).abs().max()))
             yield
         rate = options.learning_rate_at(self._updates)
         norm = self._update(self._optimizer, sums["loss"] / count, rate, options.max_grad_norm, options.weight_decay)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Policy"]
 
+# A model this small is computed fastest by one thread, and then the same way every time.
+_SMALL_PARAMETERS = 5_000_000
+
 # Older steps kept in memory: a rollout that began before a weight sync asks for them, an evaluation for one.
 _OLD_STEPS_IN_MEMORY = 2
 
@@ -44,7 +47,8 @@ class Policy:
     """
 
     def __init__(self, *, name: str, base_model: str, directory: Path, seed: int, device: torch.device) -> None:
-        self.name, self.directory, self.seed = name, directory, seed
+        self.name, self.directory = name, directory
+        self._seed = self._base_seed = seed
         self.leases = StepLeases()
         self.base = BaseModel.open(base_model)
         self._device = device
@@ -63,20 +67,29 @@ class Policy:
     def _open(self) -> None:
         self.checkpoints = CheckpointStore(self.directory / "checkpoints")
         steps = self.checkpoints.steps()
-        self.step = max(steps, default=0)
+        step = max(steps, default=0)
         if steps:
-            found = self.checkpoints.facts(self.step).get("base_model")
-            if found != self.base.name:
+            facts = self.checkpoints.facts(step)
+            if facts["base_model"] != self.base.name:
                 raise ConfigurationError(
-                    f"base_model={self.base.name!r}, but {str(self.directory)!r} holds checkpoints of {found!r}",
+                    f"base_model={self.base.name!r}, but {str(self.directory)!r} holds checkpoints of "
+                    f"{facts['base_model']!r}",
                     "use another run_name (or name), or the base model that the run began with",
                 )
-        self.learner = Learner(self.base, seed=self.seed, device=self._device)
+            # The base weights are those that the run began with, whatever the backend's seed is today.
+            self._base_seed = int(facts["base_seed"])
+        self.learner = Learner(self.base, seed=self._base_seed, device=self._device)
         if steps:
-            self.learner.load(self.checkpoints.path(self.step))
+            self.learner.load(self.checkpoints.path(step))
         else:
-            self._write(0)
-        self._current = self.learner.decoder.snapshot()
+            self._write(step)
+        # One attribute, replaced as a whole: the event loops read it without a lock.
+        self._served = (step, self.learner.decoder.snapshot())
+
+    @property
+    def step(self) -> int:
+        """The current step."""
+        return self._served[0]
 
     def advance(self) -> int:
         """Save the learner's weights as the next step, and serve them from now on.
@@ -90,8 +103,9 @@ class Policy:
         self._write(step)
         snapshot = self.learner.decoder.snapshot()
         with self._lock:
-            self._remember(self.step, self._current)
-            self._current, self.step, self._num_unseeded = snapshot, step, 0
+            self._remember(*self._served)
+            self._served = (step, snapshot)
+            self._num_unseeded = 0
         return step
 
     @contextmanager
@@ -118,7 +132,7 @@ class Policy:
             CheckpointError: There is no checkpoint of that step.
         """
         if self._reference is None or self._reference[0] != step:
-            decoder = self.base.decoder(seed=self.seed).to(self._device)
+            decoder = self.base.decoder(seed=self._base_seed).to(self._device)
             if step is not None:
                 if step not in self.checkpoints.steps():
                     raise CheckpointError(
@@ -139,9 +153,10 @@ class Policy:
         Returns:
             None when there is no such step any more.
         """
+        current, decoder = self._served
+        if step is None or step == current:
+            return decoder
         with self._lock:
-            if step is None or step == self.step:
-                return self._current
             if step not in self._old:
                 if step not in self.checkpoints.steps():
                     return None
@@ -152,9 +167,9 @@ class Policy:
             return self._old[step]
 
     @property
-    def num_parameters(self) -> int:
-        """How many parameters are trained."""
-        return sum(parameter.numel() for parameter in self.learner.decoder.parameters())
+    def is_small(self) -> bool:
+        """Whether more than one thread would only get in its own way."""
+        return sum(parameter.numel() for parameter in self.learner.decoder.parameters()) <= _SMALL_PARAMETERS
 
     def is_in_memory(self, step: int | None) -> bool:
         """Whether `decoder_at` answers at once."""
@@ -163,7 +178,7 @@ class Policy:
     def next_request_seed(self) -> str:
         """A seed for a request that has none: the n-th one at a step draws the same numbers in every run."""
         self._num_unseeded += 1
-        return f"{self.seed}/{self.step}/{self._num_unseeded}"
+        return f"{self._seed}/{self.step}/{self._num_unseeded}"
 
     def forget(self, *, keep: frozenset[int]) -> None:
         """Delete the checkpoints of all steps but those in `keep`, the current, leased and KL-reference ones."""
@@ -185,4 +200,5 @@ class Policy:
             self._old.popitem(last=False)
 
     def _write(self, step: int) -> None:
-        self.checkpoints.write(step, {"base_model": self.base.name}, self.learner.save)
+        facts: dict[str, str | int] = {"base_model": self.base.name, "base_seed": self._base_seed}
+        self.checkpoints.write(step, facts, self.learner.save)

@@ -41,10 +41,10 @@ def sample(
         `n` ids, and the log probability of each under the model itself: at temperature 1, before top-p, which is what
         an importance ratio needs.
     """
-    logprobs = torch.log_softmax(logits.float(), dim=-1)
     # Float64: the last of many thousand small probabilities must not be rounded away.
+    logprobs = torch.log_softmax(logits.double(), dim=-1)
     if all(row.temperature == 1.0 for row in settings):
-        weights = logprobs.double().exp()
+        weights = logprobs.exp()
     else:
         temperatures = torch.tensor([row.temperature or 1.0 for row in settings], device=logits.device)
         weights = torch.softmax(logits.double() / temperatures[:, None], dim=-1)
@@ -59,7 +59,7 @@ def sample(
     if any(row.temperature == 0.0 for row in settings):
         greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
         ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
-    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].tolist()
+    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].float().tolist()
 
 
 def _nucleus(weights: Tensor, top_p: Tensor) -> Tensor:

@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from artkit.backends.torch.train_options import TrainOptions
     from artkit.backends.torch.worker import Job, Worker
 
-__all__ = ["batch_learning_rates", "imitate", "reinforce"]
+__all__ = ["imitate", "reinforce"]
+
+# That of ART's LocalBackend.
+_DEFAULT_BATCH_SIZE = 2
 
 
 def reinforce(
@@ -89,10 +92,7 @@ async def imitate(
     policy: Policy,
     worker: Worker,
     trajectories: Sequence[art.Trajectory],
-    learning_rates: Sequence[float],
-    batch_size: int,
-    *,
-    last_turn_only: bool,
+    config: art.TrainSFTConfig,
 ) -> AsyncGenerator[dict[str, float], None]:
     """Supervised updates on demonstrations, one per batch; behind the last one the next step is saved and served.
 
@@ -100,9 +100,14 @@ async def imitate(
         The metrics of each batch, before the next one is begun.
 
     Raises:
+        ConfigurationError: The learning rates cannot work.
         BackendError: A demonstration cannot be used, an update is not finite, or the checkpoint cannot be written; the
             weights are again those of the current step.
     """
+    batch_size = _DEFAULT_BATCH_SIZE if config.batch_size == "auto" else config.batch_size
+    learning_rates = _learning_rates(config.learning_rate, math.ceil(len(trajectories) / batch_size))
+    # openpipe-art 0.5.18 has no such setting: all turns are learnt there.
+    last_turn_only = getattr(config, "assistant_turns", "all") == "last"
     optimizer = policy.learner.new_optimizer()
     is_saved = False
     try:
@@ -172,12 +177,7 @@ def _advance(policy: Policy) -> int:
         ) from error
 
 
-def batch_learning_rates(learning_rate: float | Sequence[float], num_batches: int) -> list[float]:
-    """The learning rate of each batch.
-
-    Raises:
-        ConfigurationError: There are fewer rates than batches, or one is negative or not finite.
-    """
+def _learning_rates(learning_rate: float | Sequence[float], num_batches: int) -> list[float]:
     rates = [learning_rate] * num_batches if isinstance(learning_rate, int | float) else list(learning_rate)
     if len(rates) < num_batches:
         raise ConfigurationError(

@@ -24,8 +24,6 @@ ResultT = TypeVar("ResultT")
 Job = Generator[None, None, ResultT]
 """Work in slices: each `yield` lets the worker sample a token for everyone before it goes on."""
 
-_CLOSED = BackendError("the backend was closed", "make a new TorchBackend and register the model again")
-
 
 @dataclass(slots=True, eq=False)
 class _Pending:
@@ -123,13 +121,16 @@ class Worker:
     def _submit(self, put: Callable[[], None]) -> None:
         with self._condition:
             if self._is_stopping:
-                raise _CLOSED
+                raise _closed()
             put()
             self._condition.notify()
 
     def _run(self) -> None:
+        num_threads = 0
         while self._wait_for_work():
-            torch.set_num_threads(self._num_threads)
+            if num_threads != self._num_threads:
+                num_threads = self._num_threads
+                torch.set_num_threads(num_threads)
             settled = self._sample()
             if self._jobs:
                 settled += self._train()
@@ -139,7 +140,7 @@ class Worker:
         everyone = [pending for _, _, pending in self._incoming]
         everyone += [pending for _, pending in self._jobs] + list(self._pending.values())
         for pending in everyone:
-            pending.error = _CLOSED
+            pending.error = _closed()
         _deliver(everyone)
 
     def _wait_for_work(self) -> bool:
@@ -188,6 +189,10 @@ class Worker:
             return []
         self._jobs.popleft()
         return [pending]
+
+
+def _closed() -> BackendError:
+    return BackendError("the backend was closed", "make a new TorchBackend and register the model again")
 
 
 def _deliver(settled: list[_Pending]) -> None:

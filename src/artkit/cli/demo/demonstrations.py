@@ -1,4 +1,4 @@
-"""What the model sees before reinforcement learning: a novice at the desk, who is right once in six."""
+"""What the model sees before reinforcement learning: a novice at the desk, who is right once in five."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def demonstrations(tasks: list[OrderTask], *, count: int, seed: int) -> li
     They teach the commands and the copying of numbers, but not the routine: the novice's likeliest move after `user 83`
     is to `say 83`, so that imitating it, even greedily, almost never succeeds. The routine is left to the rewards.
     """
-    rng = random.Random(f"demonstrations {seed}")  # noqa: S311  # chance, not secrets
+    rng = random.Random(f"demonstrations {seed}")  # chance, not secrets
     return [await play(OrderDesk(), _Novice(task, rng), Episode(scenario=task)) for task in rng.sample(tasks, count)]
 
 

@@ -26,8 +26,8 @@ class DemoRecord:
         elapsed_s: Seconds that earlier sessions took.
         success_untrained: The share of tasks that the model answers before it has learnt anything.
         episode_before: One episode after the warm-up, as text.
-        result: The figures of the finished run; None until then.
-        farewell: What the finished run printed last.
+        figures: The figures of the finished run; None until then.
+        farewell: What the finished run said last.
     """
 
     seed: int
@@ -35,7 +35,7 @@ class DemoRecord:
     elapsed_s: float = 0.0
     success_untrained: float | None = None
     episode_before: str | None = None
-    result: dict[str, Any] | None = None
+    figures: dict[str, Any] | None = None
     farewell: str = ""
 
     @classmethod

@@ -45,7 +45,7 @@ def _tasks(numbers: list[int], seed: int) -> list[OrderTask]:
 
 def _column(field: Field, numbers: list[int], seed: int) -> list[OrderTask]:
     pairs = list(permutations(numbers, 2))
-    random.Random(f"{seed} {field}").shuffle(pairs)  # noqa: S311  # shuffling, not secrets
+    random.Random(f"{seed} {field}").shuffle(pairs)  # shuffling, not secrets
     return [
         OrderTask(id=f"{field}-{order:02}-{buyer:02}", field=field, order=order, buyer=buyer) for order, buyer in pairs
     ]

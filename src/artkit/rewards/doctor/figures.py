@@ -1,0 +1,137 @@
+"""Figures of scored groups that show what a reward really rewards."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import art
+
+__all__ = ["RewardFigures", "reply_length", "reward_figures"]
+
+_ROUNDING = 1e-9
+_MIN_MEMBERS = 16
+_MAX_EQUAL_SHARE = 0.5
+_MAX_CORRELATION = 0.7
+_MAX_PART_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardFigures:
+    """What the rewards of some groups look like; `reward_figures` works it out.
+
+    Attributes:
+        members: How many members were scored.
+        groups: How many groups have two or more of them; the shares below are taken over these.
+        low: The lowest reward; None without members.
+        high: The highest reward; None without members.
+        mean: The mean reward; None without members.
+        equal_share: The share of groups whose rewards are all equal, so that they teach nothing; None without groups.
+        length_correlation: Pearson's correlation, in [-1, 1], of reward and length of reply, both less their group's
+            mean, as an advantage is; without groups, of all members. None where either never varies.
+        part_shares: For a reward of parts, the share of each in the variance within groups, by name; empty where
+            nothing varies.
+    """
+
+    members: int
+    groups: int
+    low: float | None
+    high: float | None
+    mean: float | None
+    equal_share: float | None
+    length_correlation: float | None
+    part_shares: Mapping[str, float] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What looks wrong, in words; nothing is said of fewer than 16 members, for which chance is enough."""
+        if self.members < _MIN_MEMBERS:
+            return ()
+        found = []
+        if self.low is not None and self.high is not None and self.high - self.low <= _ROUNDING:
+            found.append(f"all {self.members} rewards are {self.low:g}: nothing can be learned from them")
+        elif self.equal_share is not None and self.equal_share > _MAX_EQUAL_SHARE:
+            found.append(
+                f"{self.equal_share:.0%} of the groups have equal rewards and teach nothing: "
+                "the tasks are too easy or too hard, or the reward is too coarse"
+            )
+        if self.length_correlation is not None and abs(self.length_correlation) > _MAX_CORRELATION:
+            what = "longer" if self.length_correlation > 0 else "shorter"
+            found.append(
+                f"reward and length correlate by {self.length_correlation:+.2f}: writing {what} replies may be all "
+                "that is learned"
+            )
+        for name, share in self.part_shares.items():
+            if len(self.part_shares) > 1 and share > _MAX_PART_SHARE:
+                found.append(f"part {name!r} makes {share:.0%} of the differences: the other parts hardly count")
+        return tuple(found)
+
+
+def reward_figures(
+    groups: Iterable[art.TrajectoryGroup], *, weights: Mapping[str, float] | None = None
+) -> RewardFigures:
+    """Work out the figures of scored groups, such as those of one training step. Changes nothing.
+
+    Args:
+        groups: Scored groups.
+        weights: The weights of a `WeightedReward`, whose parts are then read from the metrics `<name>_score`.
+    """
+    scored = [group.trajectories for group in groups if group.trajectories]
+    compared = [members for members in scored if len(members) > 1]
+    rewards = [[member.reward for member in members] for members in scored]
+    flat = [reward for each in rewards for reward in each]
+    is_equal = [max(each) - min(each) <= _ROUNDING for each in rewards if len(each) > 1]
+    return RewardFigures(
+        members=len(flat),
+        groups=len(compared),
+        low=min(flat, default=None),
+        high=max(flat, default=None),
+        mean=statistics.fmean(flat) if flat else None,
+        equal_share=statistics.fmean(is_equal) if is_equal else None,
+        length_correlation=_length_correlation(compared or [[member for each in scored for member in each]]),
+        part_shares=MappingProxyType(_part_shares(compared, weights or {})),
+    )
+
+
+def reply_length(trajectory: art.Trajectory) -> int:
+    """Return how many characters the model wrote, in all its turns and tool calls."""
+    return sum(_length(message) for message in trajectory.messages() if message["role"] == "assistant")
+
+
+def _length(message: Mapping[str, object]) -> int:
+    content, calls = message.get("content"), message.get("tool_calls")
+    parts = [content] if isinstance(content, str) else content if isinstance(content, Sequence) else []
+    texts = [part if isinstance(part, str) else str(part.get("text") or "") for part in parts]
+    arguments = [call.get("function", {}).get("arguments") or "" for call in calls] if isinstance(calls, list) else []
+    return sum(len(text) for text in [*texts, *arguments])
+
+
+def _length_correlation(groups: Sequence[Sequence[art.Trajectory]]) -> float | None:
+    rewards = _deviations([[member.reward for member in members] for members in groups])
+    lengths = _deviations([[float(reply_length(member)) for member in members] for members in groups])
+    if not (_varies(rewards) and _varies(lengths)):
+        return None
+    return statistics.correlation(rewards, lengths)
+
+
+def _part_shares(groups: Sequence[Sequence[art.Trajectory]], weights: Mapping[str, float]) -> dict[str, float]:
+    spread = {}
+    for name, weight in weights.items():
+        scores = [[member.metrics.get(f"{name}_score") for member in members] for members in groups]
+        known = [[weight * score for score in each if score is not None] for each in scores]
+        spread[name] = sum(deviation**2 for deviation in _deviations(known))
+    total = sum(spread.values())
+    return {name: each / total for name, each in spread.items()} if total > _ROUNDING**2 else {}
+
+
+def _deviations(groups: Iterable[Sequence[float]]) -> list[float]:
+    """Return every value less the mean of its group."""
+    return [value - mean for each in groups if each for mean in [statistics.fmean(each)] for value in each]
+
+
+def _varies(values: Sequence[float]) -> bool:
+    return len(values) > 1 and max(values) - min(values) > _ROUNDING

@@ -1,0 +1,107 @@
+"""A judge by its LiteLLM name, as ART takes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from artkit.errors import ConfigurationError
+from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
+
+__all__ = ["LiteLLMJudge"]
+
+# Who is asked where a name says no provider, and what each provider's key is called; one of several will do.
+_KEYS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "anthropic": ("ANTHROPIC_API_KEY",),
+        "azure": ("AZURE_API_KEY",),
+        "azure_ai": ("AZURE_AI_API_KEY",),
+        "cerebras": ("CEREBRAS_API_KEY",),
+        "cohere": ("COHERE_API_KEY",),
+        "cohere_chat": ("COHERE_API_KEY",),
+        "dashscope": ("DASHSCOPE_API_KEY",),
+        "deepinfra": ("DEEPINFRA_API_KEY",),
+        "deepseek": ("DEEPSEEK_API_KEY",),
+        "fireworks_ai": ("FIREWORKS_AI_API_KEY", "FIREWORKS_API_KEY"),
+        "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "groq": ("GROQ_API_KEY",),
+        "huggingface": ("HF_TOKEN", "HUGGINGFACE_API_KEY"),
+        "mistral": ("MISTRAL_API_KEY",),
+        "moonshot": ("MOONSHOT_API_KEY",),
+        "openai": ("OPENAI_API_KEY",),
+        "openrouter": ("OPENROUTER_API_KEY",),
+        "perplexity": ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY"),
+        "sambanova": ("SAMBANOVA_API_KEY",),
+        "together_ai": ("TOGETHERAI_API_KEY", "TOGETHER_API_KEY"),
+        "wandb": ("WANDB_API_KEY",),
+        "xai": ("XAI_API_KEY",),
+    }
+)
+
+
+class LiteLLMJudge:
+    """Asks a model by its LiteLLM name; litellm's own retries and cache are off: they have one owner.
+
+    Args:
+        model: Such as "openai/gpt-5.4" or "ollama/qwen3:32b".
+        extra_params: Further arguments of `litellm.acompletion`, such as `api_base`, `api_key`, `temperature`.
+
+    Raises:
+        ConfigurationError: `model` is no name.
+    """
+
+    def __init__(self, model: str, extra_params: Mapping[str, object] | None = None) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"judge_model={model!r} is no name", 'give one such as "openai/gpt-5.4"')
+        self.model = model
+        self.extra_params = dict(extra_params or {})
+
+    async def __call__(self, messages: Messages) -> JudgeReply:
+        litellm = _litellm()
+        arguments: dict[str, Any] = {"num_retries": 0, "max_retries": 0, "caching": False, **self.extra_params}
+        response = await litellm.acompletion(model=self.model, messages=messages, **arguments)
+        return dataclasses.replace(
+            read_completion(response), cost_usd=_cost_usd(litellm, response), model=self.model, response=response
+        )
+
+    @property
+    def required_environment(self) -> tuple[str, ...]:
+        """The variable that holds the key, where the provider is known and needs one."""
+        if self.extra_params.get("api_key"):
+            return ()
+        provider, separator, _ = self.model.partition("/")
+        names = _KEYS.get(provider.strip().lower() if separator else _guessed_provider(self.model), ())
+        return () if any(os.environ.get(name) for name in names[1:]) else names[:1]
+
+    @property
+    def sees_pictures(self) -> bool:
+        """Whether litellm knows the model to see."""
+        return bool(_litellm().supports_vision(model=self.model))
+
+    def __repr__(self) -> str:
+        return f"LiteLLMJudge({self.model!r})"
+
+
+def _litellm() -> Any:
+    import litellm
+
+    # Otherwise it prints, on every call of a model that its price list does not have.
+    litellm.suppress_debug_info = True
+    return litellm
+
+
+def _guessed_provider(model: str) -> str:
+    try:
+        return str(_litellm().get_llm_provider(model)[1])
+    except Exception:  # noqa: BLE001  # litellm raises a BadRequestError of its own making; the first call will tell
+        return ""
+
+
+def _cost_usd(litellm: Any, response: object) -> float | None:
+    try:
+        return float(litellm.completion_cost(completion_response=response)) or None
+    except Exception:  # noqa: BLE001  # it raises plain Exceptions for a model without a price
+        return None

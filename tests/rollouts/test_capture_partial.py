@@ -1,0 +1,372 @@
+"""Rollouts that were written for plain ART, with their turns kept."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import art
+import httpx
+import openai
+import pytest
+from openai.types.chat.chat_completion import Choice
+
+from artkit.episodes import Episode, FailurePolicy, StopReason
+from artkit.errors import ConfigurationError, EnvironmentContractError, OutageError
+from artkit.rollouts import Rollout, capture_partial, gather_groups
+from artkit.scenarios import Scenario
+from artkit.testing import ChatServer, Reply, choice
+
+SCENARIO = Scenario(id="s")
+OVERFLOW = Reply(status=400, error="maximum context length is 8192 tokens, request has 8195")
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object", "properties": {}}}}
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[ChatServer]:
+    """Answers each conversation with the number of its turn, and an overflow to whoever asks for it."""
+
+    def script(body: dict[str, Any]) -> Reply | str:
+        text = body["messages"][-1]["content"]
+        turn = sum(message["role"] == "assistant" for message in body["messages"])
+        return {"overflow": OVERFLOW, "busy": Reply(status=503), "deny": Reply(status=403)}.get(text, f"reply {turn}")
+
+    async with ChatServer(script) as running:
+        yield running
+
+
+@pytest.fixture
+async def model(server: ChatServer) -> AsyncIterator[Any]:
+    model = server.model()
+    yield model
+    await model.openai_client().close()
+
+
+async def ask(model: Any, messages: list[Any], text: str | None = None, **options: Any) -> Choice:
+    """Ask as a plain ART rollout does."""
+    if text is not None:
+        messages.append({"role": "user", "content": text})
+    client = model.openai_client().with_options(max_retries=0)
+    completion = await client.chat.completions.create(model=model.get_inference_name(), messages=messages, **options)
+    return completion.choices[0]
+
+
+async def whole(model: Any, scenario: Scenario) -> art.Trajectory:
+    trajectory = art.Trajectory(messages_and_choices=[{"role": "user", "content": f"task {scenario.id}"}])
+    for text in ("and?", "so?"):
+        trajectory.messages_and_choices.append(await ask(model, trajectory.messages()))
+        trajectory.messages_and_choices.append({"role": "user", "content": text})
+    trajectory.reward = 0.5
+    return trajectory
+
+
+def failing(error: BaseException | str) -> Any:
+    """Two turns, then an error of the function's own, or one of the server's to a text that asks for it."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = await whole(model, scenario)
+        if isinstance(error, BaseException):
+            raise error
+        await ask(model, trajectory.messages(), error)
+        return trajectory
+
+    return rollout
+
+
+TURNS = [{"role": "user", "content": "task s"}, "reply 0", {"role": "user", "content": "and?"}, "reply 1"]
+
+
+def turns(episode: art.Trajectory) -> list[Any]:
+    """The messages, and of the server's choices their text."""
+    return [one.message.content if isinstance(one, Choice) else one for one in episode.messages_and_choices]
+
+
+async def test_a_rollout_that_ends_well_becomes_an_episode(model: Any) -> None:
+    """Unchanged code, and everything that needs an episode works on it."""
+    episode = await capture_partial(whole)(model, SCENARIO, 2)
+
+    assert isinstance(episode, Episode)
+    assert turns(episode)[:4] == TURNS
+    assert (episode.scenario, episode.member, episode.stop_reason) == (SCENARIO, 2, StopReason.DONE)
+    assert (episode.reward, episode.environment_reward) == (0.5, 0.5)
+    assert episode.metadata == {"scenario_id": "s", "stop_reason": "done", "failure_kind": None}
+    assert (episode.metrics["turns"], episode.metrics["error"], episode.metrics["completion_tokens"]) == (2, False, 14)
+
+
+async def test_an_error_after_a_turn_leaves_a_partial_episode_of_the_servers_own_choices(model: Any) -> None:
+    """What was paid for is kept, ready to be trained on should the policy say so."""
+    episode = await capture_partial(failing(KeyError("door")))(model, SCENARIO)
+
+    assert turns(episode) == TURNS
+    assert (episode.failure.kind, str(episode.failure)) == ("environment", "KeyError: 'door'")  # type: ignore[attr-defined]
+    assert (episode.metrics["turns"], episode.metrics["error"]) == (2, True)
+    assert (episode.metadata["stop_reason"], episode.metadata["failure_kind"]) == ("error", "environment")
+
+
+async def test_an_error_before_the_first_turn_raises(model: Any) -> None:
+    """There is no episode."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        raise KeyError("door")
+
+    with pytest.raises(KeyError, match="door"):
+        await capture_partial(rollout)(model, SCENARIO)
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "stop"),
+    [("busy", "infrastructure", "error"), ("overflow", "limit", "context_overflow")],
+)
+async def test_an_error_of_the_server_is_told_from_one_of_the_function(
+    model: Any, said: str, kind: str, stop: str
+) -> None:
+    """The same class of exception may come from a tool's own service."""
+    episode = await capture_partial(failing(said))(model, SCENARIO)
+
+    assert turns(episode) == TURNS
+    assert (episode.metadata["failure_kind"], episode.metadata["stop_reason"]) == (kind, stop)
+
+
+async def test_an_error_like_the_servers_from_somewhere_else_is_the_functions(model: Any) -> None:
+    """A tool may well ask another model, and that one may refuse its key."""
+    request = httpx.Request("POST", "http://127.0.0.1/elsewhere")
+    elsewhere = openai.AuthenticationError("no", response=httpx.Response(401, request=request), body=None)
+
+    episode = await capture_partial(failing(elsewhere))(model, SCENARIO)
+
+    assert episode.metadata["failure_kind"] == "environment"
+
+
+async def test_a_refusal_that_the_function_wrapped_still_stops_the_run(model: Any) -> None:
+    """Frameworks wrap everything in errors of their own."""
+
+    async def wrapping(model: Any, scenario: Scenario) -> art.Trajectory:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(failing("deny")(model, scenario))
+        raise AssertionError
+
+    with pytest.raises(OutageError, match="a failure that no other can escape"):
+        await gather_groups(capture_partial(wrapping), model, [SCENARIO])
+
+
+async def test_a_deadline_of_the_functions_own_around_a_request_is_the_servers_doing(server: ChatServer) -> None:
+    """It was waiting for the model when time ran out."""
+
+    async def impatient(model: Any, scenario: Scenario) -> art.Trajectory:
+        messages: list[Any] = []
+        reply = await ask(model, messages, "hi")
+        messages.append({"role": "assistant", "content": reply.message.content})
+        await asyncio.wait_for(ask(model, messages, "slow"), 0.2)
+        raise AssertionError
+
+    async with ChatServer({"hi": "ho", "slow": Reply("late", delay_s=60)}) as slow:
+        model = slow.model()
+        episode = await capture_partial(impatient)(model, SCENARIO)
+        await model.openai_client().close()
+
+    assert (episode.metadata["failure_kind"], episode.metadata["stop_reason"]) == ("infrastructure", "timeout")
+
+
+async def test_tools_and_calls_are_part_of_a_partial_episode(server: ChatServer) -> None:
+    """Without its tools and their answers a conversation cannot be rendered as it was sampled."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        messages: list[Any] = []
+        reply = await ask(model, messages, "look", tools=[TOOL])
+        messages.append(reply.message)  # the client's own object, as many rollouts do
+        messages.append({"role": "tool", "tool_call_id": reply.message.tool_calls[0].id, "content": "a door"})  # type: ignore[index]
+        await ask(model, messages, tools=[TOOL])
+        raise KeyError("door")
+
+    async with ChatServer([Reply(tool_calls=[("look", {"at": "door"})]), "a door!"]) as scripted:
+        model = scripted.model()
+        episode = await capture_partial(rollout)(model, SCENARIO)
+        await model.openai_client().close()
+
+    assert episode.tools == [TOOL]
+    assert [type(one) for one in episode.messages_and_choices] == [dict, Choice, dict, Choice]
+    assert episode.messages()[1]["tool_calls"][0]["id"] == episode.messages_and_choices[2]["tool_call_id"]  # type: ignore[typeddict-item, index]
+
+
+async def test_of_several_conversations_the_one_with_the_most_turns_is_kept(model: Any) -> None:
+    """A question on the side, for a summary or a second opinion, is not what the rollout would have returned."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = await whole(model, scenario)
+        await asyncio.gather(*(ask(model, [], f"summary {n} of {len(trajectory.messages())}") for n in range(3)))
+        raise KeyError("door")
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert turns(episode) == TURNS
+
+
+async def test_of_several_replies_the_one_that_was_gone_on_with_is_kept(model: Any) -> None:
+    """Best-of-n asks the same thing again; the conversation holds what it went on with."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        start = [{"role": "user", "content": "pick"}]
+        picked, _ = [await ask(model, start) for _ in range(2)]
+        await ask(model, [*start, {"role": "assistant", "content": picked.message.content}], "and?")
+        raise KeyError("door")
+
+    async with ChatServer(["first", "second", "third"]) as scripted:
+        model = scripted.model()
+        episode = await capture_partial(rollout)(model, SCENARIO)
+        await model.openai_client().close()
+
+    assert turns(episode) == [
+        {"role": "user", "content": "pick"},
+        "first",
+        {"role": "user", "content": "and?"},
+        "third",
+    ]
+
+
+async def test_a_function_that_writes_its_own_episode_keeps_what_it_wrote(model: Any) -> None:
+    """For exact control."""
+
+    async def rollout(model: Any, scenario: Scenario, episode: Episode) -> None:
+        episode.messages_and_choices.append({"role": "user", "content": "hi"})
+        episode.messages_and_choices.append(await ask(model, episode.messages()))
+        episode.metrics["mine"] = 1
+        raise KeyError("door")
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert turns(episode) == [{"role": "user", "content": "hi"}, "reply 0"]
+    assert (episode.metrics["mine"], episode.metrics["turns"], episode.metrics["error"]) == (1, 1, True)
+
+
+async def test_such_a_function_need_not_return_its_episode(model: Any) -> None:
+    """The episode is the argument; its reward is the function's own."""
+
+    async def rollout(model: Any, scenario: Scenario, episode: Episode) -> None:
+        episode.messages_and_choices = [{"role": "user", "content": "hi"}, choice("ho")]
+        episode.reward = 0.75
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert (episode.reward, episode.environment_reward, episode.metadata["stop_reason"]) == (0.75, 0.75, "done")  # type: ignore[attr-defined]
+
+
+async def test_a_function_without_a_trajectory_is_told_so(model: Any) -> None:
+    """To return nothing is the commonest slip."""
+
+    async def rollout(model: Any, scenario: Scenario) -> None:
+        """Forget to return."""
+
+    with pytest.raises(EnvironmentContractError, match="the rollout returned None"):
+        await capture_partial(rollout)(model, SCENARIO)
+
+
+@pytest.mark.parametrize("fn", [lambda: None, lambda a: None, lambda a, b, c, d: None, lambda *a: None])
+def test_a_function_of_another_shape_is_refused(fn: Any) -> None:
+    """Found out now, not in every rollout of the first batch."""
+    with pytest.raises(ConfigurationError, match=r"give `async \(model, scenario\)`"):
+        capture_partial(fn)
+
+
+async def test_an_argument_with_a_default_is_none_of_ours(model: Any) -> None:
+    """Existing rollouts have options of their own."""
+
+    async def rollout(model: Any, scenario: Scenario, verbose: bool = False) -> art.Trajectory:
+        return art.Trajectory(messages_and_choices=[choice(str(verbose))])
+
+    assert turns(await capture_partial(rollout)(model, SCENARIO)) == ["False"]
+
+
+async def test_captured_rollouts_side_by_side_record_their_own(model: Any) -> None:
+    """They share one model and one client."""
+    scenarios = [Scenario(id=f"{number}") for number in range(10)]
+    policy = FailurePolicy(keep={"environment"})
+
+    gathered = await gather_groups(
+        capture_partial(failing(KeyError("door")), failure_policy=policy), model, scenarios, rollouts_per_group=3
+    )
+
+    first = [turns(one)[0]["content"] for group in gathered.groups for one in group.trajectories]
+    assert first == [f"task {number}" for number in range(10) for _ in range(3)]
+    assert {one.metrics["turns"] for group in gathered.groups for one in group.trajectories} == {2}
+
+
+async def test_the_model_itself_is_left_as_it_is(model: Any) -> None:
+    """Whoever else uses it must not be recorded."""
+    client = model.openai_client()
+
+    await capture_partial(whole)(model, SCENARIO)
+
+    assert model.openai_client() is client
+
+
+async def test_a_captured_rollout_is_played_again_as_the_policy_says(model: Any) -> None:
+    """The same policy, whoever wrote the rollout."""
+    calls = []
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        calls.append(scenario.id)
+        return await (whole if len(calls) == 2 else failing(ConnectionError("gone")))(model, scenario)
+
+    episode = await capture_partial(rollout, failure_policy=FailurePolicy(rollout_retries=1))(model, SCENARIO)
+
+    assert (episode.metrics["retries"], episode.metrics["error"], len(calls)) == (1, False, 2)
+
+
+async def test_what_a_rollout_says_of_itself_stands(model: Any) -> None:
+    """It knows better whether it was cut short."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        return art.Trajectory(messages_and_choices=[choice("b")], metrics={"truncated": True, "turns": 7, "retries": 2})
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert (episode.metrics["truncated"], episode.metrics["turns"], episode.metrics["retries"]) == (True, 7, 2)
+
+
+async def test_a_captured_rollout_that_raises_cancelled_error_has_failed(model: Any) -> None:
+    """Nobody cancelled it."""
+    episode = await capture_partial(failing(asyncio.CancelledError()))(model, SCENARIO)
+
+    assert episode.metadata["failure_kind"] == "environment"
+
+
+def test_a_rollout_of_ours_can_be_wrapped_too() -> None:
+    """It is a function of model and scenario like any other."""
+    from artkit.environments import Environment
+
+    assert capture_partial(Rollout(Environment)).takes_episode is False
+
+
+@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+async def test_turns_that_art_captured_are_counted(model: Any) -> None:
+    """Under ART 0.5.23 `with art.Trajectory()` records by itself."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        with art.Trajectory() as trajectory:  # type: ignore[attr-defined]
+            await ask(model, [], "hi")
+        return trajectory
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert (episode.metrics["turns"], episode.messages()[-1]["content"]) == (1, "reply 0")
+
+
+@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+async def test_an_error_while_art_captures_leaves_a_partial_episode(model: Any) -> None:
+    """Its own capture is lost with the function's frame, or holds already what was recorded."""
+
+    async def two(model: Any, scenario: Scenario) -> art.Trajectory:
+        with art.Trajectory():  # type: ignore[attr-defined]
+            await ask(model, [], "hi")
+            raise KeyError("door")
+
+    async def three(model: Any, scenario: Scenario, episode: Episode) -> None:
+        with episode:  # type: ignore[attr-defined]
+            await ask(model, [], "hi")
+            raise KeyError("door")
+
+    for rollout in (two, three):
+        episode = await capture_partial(rollout)(model, SCENARIO)
+        assert (episode.metrics["turns"], episode.messages()[-1]["content"]) == (1, "reply 0")
+        assert episode.metadata["failure_kind"] == "environment"

@@ -1,0 +1,182 @@
+"""Holding a reward adapter against its contract."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from typing import Any
+
+import art
+import pytest
+
+from artkit.errors import ConfigurationError, RewardError
+from artkit.rewards import (
+    EnvironmentReward,
+    ProgrammaticReward,
+    RewardAdapter,
+    Score,
+    WeightedReward,
+    exact_match,
+    reply_text,
+    token_f1,
+)
+from artkit.testing import check_reward, choice, episode
+
+
+def length(trajectory: art.Trajectory) -> float:
+    return float(len(reply_text(trajectory) or ""))
+
+
+class BestOfGroup(RewardAdapter):
+    """Good only beside its siblings."""
+
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        lengths = [length(member) for member in group.trajectories]
+        return [each - max(lengths) for each in lengths]
+
+
+class RelativeBestOfGroup(BestOfGroup):
+    relative = True
+
+
+class Noisy(RewardAdapter):
+    """Never says the same twice, as a sampled judge."""
+
+    def __init__(self) -> None:
+        self._numbers = itertools.count()
+
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        await asyncio.sleep(0)
+        return [float(next(self._numbers)) for _ in group.trajectories]
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        ProgrammaticReward(exact_match()),
+        ProgrammaticReward(length),
+        EnvironmentReward(),
+        WeightedReward({"exact": (ProgrammaticReward(exact_match()), 1), "f1": (ProgrammaticReward(token_f1()), 0.5)}),
+        RelativeBestOfGroup(),
+        Noisy(),
+    ],
+    ids=lambda reward: type(reward).__name__,
+)
+async def test_an_adapter_that_keeps_its_promises_passes(reward) -> None:
+    """Ours do, and so does a judge that is not deterministic."""
+    await check_reward(reward)
+
+
+class Miscounting(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        return [1.0]
+
+
+class Synchronous(RewardAdapter):
+    def score(self, group: art.TrajectoryGroup) -> Any:
+        return [1.0 for _ in group.trajectories]
+
+
+class Writing(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        for member in group.trajectories:
+            member.metrics["length"] = length(member)
+        return [1.0 for _ in group.trajectories]
+
+
+class Dropping(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        answers = [1.0 for _ in group.trajectories]
+        group.trajectories.pop()
+        return answers
+
+
+class Sorting(RewardAdapter):
+    """Returns the answers in an order of its own."""
+
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        return sorted(length(member) for member in group.trajectories)
+
+
+class Shared(RewardAdapter):
+    """Keeps one group's members on itself while it waits."""
+
+    relative = True
+
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        self.members = group.trajectories
+        await asyncio.sleep(0)
+        return [length(member) for member in self.members]
+
+
+class Unstoppable(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        try:
+            await asyncio.sleep(0.01)
+        except BaseException:  # noqa: BLE001 - the very thing that is tested
+            return [0.0 for _ in group.trajectories]
+        return [1.0 for _ in group.trajectories]
+
+
+class Rebuilding(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        return [1.0 for _ in group.trajectories]
+
+    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+        return copy.copy(await super().__call__(group))
+
+
+class BadMetric(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[Score]:
+        return [Score(1.0, metrics={"why": "good"}) for _ in group.trajectories]  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "problem"),
+    [
+        (Miscounting, "returned 1 answers for 4 members"),
+        (Synchronous, "no member of any group could be scored: TypeError: .*await"),
+        (BadMetric, "no member of any group could be scored: RewardError: .*metric 'why' 'good' is no number"),
+        (Writing, r"score\(\) changed the group's members' metrics .*calling the adapter writes them"),
+        (Dropping, r"score\(\) changed the group's "),
+        (BestOfGroup, r"got -1\.0 among its siblings, and 0\.0 without them .*set relative = True"),
+        (Sorting, "members in reverse order got .*in the order of group.trajectories"),
+        (Shared, "groups scored at the same time got .*keep nothing that belongs to one group on self"),
+        (Unstoppable, r"score\(\) was cancelled and ended in .*never catch asyncio.CancelledError"),
+        (Rebuilding, "calling it returned another group"),
+    ],
+)
+async def test_a_broken_promise_is_named_with_its_likely_cause(adapter, problem: str) -> None:
+    """Each of these was somebody's adapter, and was trained on."""
+    with pytest.raises(RewardError, match=problem):
+        await check_reward(adapter())
+
+
+async def test_ones_own_groups_stay_as_they_are() -> None:
+    """They may be a fixture of many tests."""
+    group = art.TrajectoryGroup([episode("?", choice("5"), reward=0.125)], metadata={"scenario_id": "s"})
+    before = repr(group)
+    await check_reward(ProgrammaticReward(length), [group, art.TrajectoryGroup([])])
+
+    assert repr(group) == before
+    assert group.trajectories[0].reward == 0.125
+
+
+async def test_an_adapter_may_know_ones_own_episodes_only() -> None:
+    """The made-up ones cannot please every adapter, and the message says so."""
+    reward = ProgrammaticReward(lambda trajectory: trajectory.outcome["won"])
+    group = art.TrajectoryGroup([episode("?", choice("5"), outcome={"won": True})])
+
+    with pytest.raises(RewardError, match=r"TypeError: .* give groups= with episodes that the adapter can score"):
+        await check_reward(reward)
+    await check_reward(reward, [group])
+
+
+@pytest.mark.parametrize(
+    ("reward", "groups"), [(exact_match(), None), (EnvironmentReward(), [art.TrajectoryGroup([])])]
+)
+async def test_what_cannot_be_checked_is_refused(reward, groups) -> None:
+    """A function is no adapter, and an empty group asks nothing."""
+    with pytest.raises(ConfigurationError):
+        await check_reward(reward, groups)

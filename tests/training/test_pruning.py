@@ -1,0 +1,156 @@
+"""Pruning: the policy decides, and what is needed is kept whatever it says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from artkit import (
+    CheckpointError,
+    Every,
+    KeepAll,
+    KeepBest,
+    KeepEvery,
+    KeepLatest,
+    Validation,
+    prune_checkpoints,
+)
+from artkit.testing import DiaryBackend
+from artkit.tracking import CheckpointsPruned, Warned
+
+
+async def with_checkpoints(workshop: Any, rows: dict[int, float]) -> Any:
+    """A registered model with checkpoints 0 to 4 and these values of val/reward."""
+    model = workshop.model()
+    workshop.backend = DiaryBackend(workshop.server)
+    await model.register(workshop.backend)
+    for _ in range(4):
+        await workshop.backend.train(model, [])
+    with (workshop.model_dir / "history.jsonl").open("w") as file:
+        file.writelines(json.dumps({"step": step, "val/reward": value}) + "\n" for step, value in rows.items())
+    return model
+
+
+async def test_prune_checkpoints_works_in_any_script(workshop: Any) -> None:
+    """Also where no trainer is about."""
+    model = await with_checkpoints(workshop, {1: 0.9, 3: 0.5})
+
+    decision = await prune_checkpoints(model, KeepBest() | KeepLatest())
+
+    assert workshop.backend.checkpoint_steps(model) == {1, 4} == decision.keep
+    assert decision.why[1] == "val/reward is 0.9, the best"
+
+
+async def test_what_is_in_use_is_kept_whatever_the_policy_says(workshop: Any) -> None:
+    """The reference of a KL penalty is needed at every later step."""
+    model = await with_checkpoints(workshop, {})
+
+    decision = await prune_checkpoints(model, KeepLatest(), in_use=[2, 99])
+
+    assert workshop.backend.checkpoint_steps(model) == {2, 4}
+    assert (decision.keep, decision.why[2]) == ({2, 4}, "in use")
+
+
+async def test_without_the_metric_nothing_is_deleted_and_the_reason_names_what_there_is(workshop: Any) -> None:
+    """Deleting needs evidence."""
+    model = await with_checkpoints(workshop, {1: 0.9})
+
+    decision = await prune_checkpoints(model, KeepBest("val/rewards"))
+
+    assert workshop.backend.checkpoint_steps(model) == {0, 1, 2, 3, 4}
+    assert "the history holds val/reward" in decision.why[1]
+
+
+async def test_a_model_without_a_backend_is_refused(workshop: Any) -> None:
+    """Nobody could list or delete anything."""
+    with pytest.raises(CheckpointError, match="the model is not registered"):
+        await prune_checkpoints(workshop.model(), KeepLatest())
+
+
+class Unlisted(DiaryBackend):
+    """A backend that cannot say which checkpoints it has."""
+
+    checkpoint_steps = None  # type: ignore[assignment]
+
+    def _step(self, model: Any) -> int:
+        return len(self.calls("train"))
+
+    async def register(self, model: Any) -> None:
+        self._record("register", model=model.name)
+
+
+async def test_a_backend_that_cannot_list_its_checkpoints_is_refused(workshop: Any) -> None:
+    """What would be deleted is not known."""
+    model = workshop.model()
+    await model.register(Unlisted(workshop.server))
+
+    with pytest.raises(CheckpointError, match="Unlisted cannot list its checkpoints"):
+        await prune_checkpoints(model, KeepLatest())
+
+
+async def test_a_run_on_such_a_backend_warns_once_and_goes_on(workshop: Any) -> None:
+    """Checkpoints that are kept cost room on a disk; a run that stops costs a night."""
+
+    class Counting(Unlisted):
+        async def train(self, model: Any, groups: Any, *, learning_rate: float = 0.0) -> Any:
+            import art
+
+            self._record("train", groups=[])
+            return art.TrainResult(step=self._step(model), metrics={})
+
+    report = await workshop.trainer(backend=Counting(workshop.server), checkpoint_policy=KeepLatest()).run()
+
+    warnings = [event.text for event in workshop.told.of(Warned) if "not pruned" in event.text]
+    assert (report.steps, len(warnings)) == (2, 1)
+
+
+async def test_the_kl_reference_step_is_kept(workshop: Any) -> None:
+    """The options say which checkpoint the penalty is measured from."""
+
+    class Penalized(DiaryBackend):
+        async def train(
+            self, model: Any, groups: Any, *, learning_rate: float = 0.0, kl_penalty_reference_step: int | None = None
+        ) -> Any:
+            return await super().train(model, groups, learning_rate=learning_rate)
+
+    await workshop.trainer(
+        backend=Penalized(workshop.server),
+        checkpoint_policy=KeepLatest(),
+        settings={"num_epochs": 2, "train_options": {"kl_penalty_reference_step": 1}},
+    ).run()
+
+    assert workshop.backend.checkpoint_steps(workshop.model()) == {1, 4}
+
+
+async def test_trackers_are_told_what_was_deleted_and_why_the_rest_was_kept(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """A checkpoint that is gone is asked for sooner or later."""
+    workshop.answers.replies = {"x": ["1", "5"], "y": ["1", "5"]}
+
+    await workshop.trainer(validation=held_out(schedule=Every(1))).run()
+
+    first, second = workshop.told.of(CheckpointsPruned)
+    assert (first.step, first.deleted, sorted(first.kept)) == (1, (0,), [1])
+    assert (second.step, second.deleted, sorted(second.kept)) == (2, (1,), [2])
+    assert "val/reward is 5, the best" in second.kept[2]
+
+
+@pytest.mark.parametrize(("policy", "kept"), [(KeepAll(), {0, 1, 2, 3, 4}), (KeepEvery(3), {0, 3, 4})])
+async def test_a_run_keeps_what_its_policy_says_and_the_current_step(
+    workshop: Any, policy: Any, kept: set[int]
+) -> None:
+    """The run goes on from the current step."""
+    await workshop.trainer(checkpoint_policy=policy, settings={"num_epochs": 2}).run()
+
+    assert workshop.backend.checkpoint_steps(workshop.model()) == kept
+
+
+async def test_the_default_without_validation_deletes_nothing(workshop: Any) -> None:
+    """There is no evidence."""
+    await workshop.trainer().run()
+
+    assert workshop.backend.calls("delete_checkpoints") == ()
