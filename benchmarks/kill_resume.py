@@ -24,6 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,9 @@ ENVIRONMENT = {
     "PYTHON_DOTENV_DISABLED": "1",
     "WANDB_MODE": "disabled",
     "WEAVE_DISABLED": "true",
+    # What forks should have no threads to lose.
+    "OPENBLAS_NUM_THREADS": "1",
+    "POLARS_MAX_THREADS": "1",
 }
 
 
@@ -117,6 +121,8 @@ def _environment() -> type[Any]:
 
 def serve() -> None:
     """Fork a run for each job on stdin, kill it when the job says, and answer how it ended on stdout."""
+    # Left are an allocator's thread, which knows about forks, and one of polars, which no run uses.
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     with tempfile.TemporaryDirectory() as name:
         _load_what_a_run_loads(Path(name))
     gc.freeze()  # so that a child's garbage collector does not copy what they share

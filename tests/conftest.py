@@ -30,6 +30,18 @@ for key in [name for name in os.environ if name.endswith(("_API_KEY", "_TOKEN"))
 TESTS = Path(__file__).parent
 NEEDS_TORCH = (TESTS / "backends" / "torch", TESTS / "end_to_end")
 HAS_TORCH = importlib.util.find_spec("torch") is not None
+# Looked up without importing ART, which takes seconds.
+_ART = importlib.util.find_spec("art")
+_ART_CAPTURES = _ART is not None and (Path(str(_ART.origin)).parent / "trajectories" / "_capture").is_dir()
+MISSING = [
+    marker
+    for marker, is_there in {
+        "torch": HAS_TORCH,
+        "math": importlib.util.find_spec("math_verify") is not None,
+        "art_captures": _ART_CAPTURES,
+    }.items()
+    if not is_there
+]
 
 _reached_out: list[str] = []
 
@@ -94,10 +106,12 @@ def pytest_ignore_collect(collection_path: Path) -> bool | None:
     return None
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs torch, and skips it where torch is missing."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks what needs torch, and leaves out what needs something that is not part of this installation."""
     for item in items:
         if any(item.path.is_relative_to(directory) for directory in NEEDS_TORCH):
             item.add_marker(pytest.mark.torch)
-        if not HAS_TORCH and item.get_closest_marker("torch"):
-            item.add_marker(pytest.mark.skip(reason="needs the torch extra"))
+    left_out = [item for item in items if any(item.get_closest_marker(name) for name in MISSING)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if item not in set(left_out)]

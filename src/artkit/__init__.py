@@ -10,6 +10,24 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from artkit.bridge import make_trainable_model as make_trainable_model
+    from artkit.checkpoints import CheckpointPolicy as CheckpointPolicy
+    from artkit.checkpoints import Decision as Decision
+    from artkit.checkpoints import KeepAll as KeepAll
+    from artkit.checkpoints import KeepBest as KeepBest
+    from artkit.checkpoints import KeepEvery as KeepEvery
+    from artkit.checkpoints import KeepLatest as KeepLatest
+    from artkit.checkpoints import MetricHistory as MetricHistory
+    from artkit.environments import Action as Action
+    from artkit.environments import Environment as Environment
+    from artkit.environments import StepResult as StepResult
+    from artkit.environments import ToolCall as ToolCall
+    from artkit.environments import play as play
+    from artkit.episodes import Episode as Episode
+    from artkit.episodes import FailureKind as FailureKind
+    from artkit.episodes import FailurePolicy as FailurePolicy
+    from artkit.episodes import FailureRecord as FailureRecord
+    from artkit.episodes import StopReason as StopReason
     from artkit.errors import AllRolloutsFailedError as AllRolloutsFailedError
     from artkit.errors import ArtkitError as ArtkitError
     from artkit.errors import BackendError as BackendError
@@ -21,9 +39,49 @@ if TYPE_CHECKING:
     from artkit.errors import ResumeError as ResumeError
     from artkit.errors import RewardError as RewardError
     from artkit.errors import ToolError as ToolError
-    from artkit.bridge import make_trainable_model as make_trainable_model
-    from artkit.transport import SamplingClient as SamplingClient
-    from artkit.transport import SamplingRequest as SamplingRequest
+    from artkit.rewards import DropFailures as DropFailures
+    from artkit.rewards import DropZeroVariance as DropZeroVariance
+    from artkit.rewards import EndpointJudge as EndpointJudge
+    from artkit.rewards import EnvironmentReward as EnvironmentReward
+    from artkit.rewards import FilterResult as FilterResult
+    from artkit.rewards import GroupFilter as GroupFilter
+    from artkit.rewards import Judge as Judge
+    from artkit.rewards import JudgeCounts as JudgeCounts
+    from artkit.rewards import JudgeReply as JudgeReply
+    from artkit.rewards import LiteLLMJudge as LiteLLMJudge
+    from artkit.rewards import MinMembers as MinMembers
+    from artkit.rewards import ProgrammaticReward as ProgrammaticReward
+    from artkit.rewards import RewardAdapter as RewardAdapter
+    from artkit.rewards import RewardDiagnosis as RewardDiagnosis
+    from artkit.rewards import RewardFigures as RewardFigures
+    from artkit.rewards import RulerReward as RulerReward
+    from artkit.rewards import Score as Score
+    from artkit.rewards import TextGrader as TextGrader
+    from artkit.rewards import WeightedReward as WeightedReward
+    from artkit.rewards import answer_text as answer_text
+    from artkit.rewards import boxed_math as boxed_math
+    from artkit.rewards import choice_letter as choice_letter
+    from artkit.rewards import diagnose_reward as diagnose_reward
+    from artkit.rewards import exact_match as exact_match
+    from artkit.rewards import json_schema as json_schema
+    from artkit.rewards import last_boxed as last_boxed
+    from artkit.rewards import last_number as last_number
+    from artkit.rewards import normalised as normalised
+    from artkit.rewards import normalised_match as normalised_match
+    from artkit.rewards import number_match as number_match
+    from artkit.rewards import regex_match as regex_match
+    from artkit.rewards import reply_text as reply_text
+    from artkit.rewards import reward_figures as reward_figures
+    from artkit.rewards import scenario_label as scenario_label
+    from artkit.rewards import token_f1 as token_f1
+    from artkit.rollouts import GatherCounts as GatherCounts
+    from artkit.rollouts import GatheredGroups as GatheredGroups
+    from artkit.rollouts import Limits as Limits
+    from artkit.rollouts import MemberFinished as MemberFinished
+    from artkit.rollouts import Rollout as Rollout
+    from artkit.rollouts import Sampling as Sampling
+    from artkit.rollouts import capture_partial as capture_partial
+    from artkit.rollouts import gather_groups as gather_groups
     from artkit.scenarios import Cursor as Cursor
     from artkit.scenarios import PromptScenario as PromptScenario
     from artkit.scenarios import Scenario as Scenario
@@ -34,46 +92,6 @@ if TYPE_CHECKING:
     from artkit.scenarios import from_dataset as from_dataset
     from artkit.scenarios import load_jsonl as load_jsonl
     from artkit.scenarios import split_scenarios as split_scenarios
-    from artkit.episodes import Episode as Episode
-    from artkit.episodes import FailureKind as FailureKind
-    from artkit.episodes import FailurePolicy as FailurePolicy
-    from artkit.episodes import FailureRecord as FailureRecord
-    from artkit.episodes import StopReason as StopReason
-    from artkit.environments import Action as Action
-    from artkit.environments import Environment as Environment
-    from artkit.environments import StepResult as StepResult
-    from artkit.environments import ToolCall as ToolCall
-    from artkit.environments import play as play
-    from artkit.rewards import DropZeroVariance as DropZeroVariance
-    from artkit.rewards import EnvironmentReward as EnvironmentReward
-    from artkit.rewards import FilterResult as FilterResult
-    from artkit.rewards import GroupFilter as GroupFilter
-    from artkit.rewards import ProgrammaticReward as ProgrammaticReward
-    from artkit.rewards import RewardAdapter as RewardAdapter
-    from artkit.rewards import Score as Score
-    from artkit.validation import AtEnd as AtEnd
-    from artkit.validation import AtStart as AtStart
-    from artkit.validation import AtSteps as AtSteps
-    from artkit.validation import Every as Every
-    from artkit.validation import EveryEpoch as EveryEpoch
-    from artkit.validation import Never as Never
-    from artkit.validation import Progress as Progress
-    from artkit.validation import ValidationSchedule as ValidationSchedule
-    from artkit.checkpoints import CheckpointPolicy as CheckpointPolicy
-    from artkit.checkpoints import Decision as Decision
-    from artkit.checkpoints import KeepAll as KeepAll
-    from artkit.checkpoints import KeepBest as KeepBest
-    from artkit.checkpoints import KeepEvery as KeepEvery
-    from artkit.checkpoints import KeepLatest as KeepLatest
-    from artkit.checkpoints import MetricHistory as MetricHistory
-    from artkit.rollouts import GatherCounts as GatherCounts
-    from artkit.rollouts import GatheredGroups as GatheredGroups
-    from artkit.rollouts import Limits as Limits
-    from artkit.rollouts import MemberFinished as MemberFinished
-    from artkit.rollouts import Rollout as Rollout
-    from artkit.rollouts import Sampling as Sampling
-    from artkit.rollouts import capture_partial as capture_partial
-    from artkit.rollouts import gather_groups as gather_groups
     from artkit.tracking import ConsoleTracker as ConsoleTracker
     from artkit.tracking import JsonlTracker as JsonlTracker
     from artkit.tracking import Tracker as Tracker
@@ -85,6 +103,16 @@ if TYPE_CHECKING:
     from artkit.training import Validation as Validation
     from artkit.training import ValidationResult as ValidationResult
     from artkit.training import prune_checkpoints as prune_checkpoints
+    from artkit.transport import SamplingClient as SamplingClient
+    from artkit.transport import SamplingRequest as SamplingRequest
+    from artkit.validation import AtEnd as AtEnd
+    from artkit.validation import AtStart as AtStart
+    from artkit.validation import AtSteps as AtSteps
+    from artkit.validation import Every as Every
+    from artkit.validation import EveryEpoch as EveryEpoch
+    from artkit.validation import Never as Never
+    from artkit.validation import Progress as Progress
+    from artkit.validation import ValidationSchedule as ValidationSchedule
 
 _EXPORTS: dict[str, str] = {
     "Action": "artkit.environments",
@@ -100,7 +128,9 @@ _EXPORTS: dict[str, str] = {
     "ConsoleTracker": "artkit.tracking",
     "Cursor": "artkit.scenarios",
     "Decision": "artkit.checkpoints",
+    "DropFailures": "artkit.rewards",
     "DropZeroVariance": "artkit.rewards",
+    "EndpointJudge": "artkit.rewards",
     "Environment": "artkit.environments",
     "EnvironmentContractError": "artkit.errors",
     "EnvironmentReward": "artkit.rewards",
@@ -115,14 +145,19 @@ _EXPORTS: dict[str, str] = {
     "GatheredGroups": "artkit.rollouts",
     "GroupFilter": "artkit.rewards",
     "JsonlTracker": "artkit.tracking",
+    "Judge": "artkit.rewards",
+    "JudgeCounts": "artkit.rewards",
     "JudgeError": "artkit.errors",
+    "JudgeReply": "artkit.rewards",
     "KeepAll": "artkit.checkpoints",
     "KeepBest": "artkit.checkpoints",
     "KeepEvery": "artkit.checkpoints",
     "KeepLatest": "artkit.checkpoints",
     "Limits": "artkit.rollouts",
+    "LiteLLMJudge": "artkit.rewards",
     "MemberFinished": "artkit.rollouts",
     "MetricHistory": "artkit.checkpoints",
+    "MinMembers": "artkit.rewards",
     "Never": "artkit.validation",
     "OutageError": "artkit.errors",
     "Plan": "artkit.training",
@@ -131,8 +166,11 @@ _EXPORTS: dict[str, str] = {
     "PromptScenario": "artkit.scenarios",
     "ResumeError": "artkit.errors",
     "RewardAdapter": "artkit.rewards",
+    "RewardDiagnosis": "artkit.rewards",
     "RewardError": "artkit.errors",
+    "RewardFigures": "artkit.rewards",
     "Rollout": "artkit.rollouts",
+    "RulerReward": "artkit.rewards",
     "RunReport": "artkit.training",
     "Sampling": "artkit.rollouts",
     "SamplingClient": "artkit.transport",
@@ -146,6 +184,7 @@ _EXPORTS: dict[str, str] = {
     "StepResult": "artkit.environments",
     "StopCondition": "artkit.training",
     "StopReason": "artkit.episodes",
+    "TextGrader": "artkit.rewards",
     "ToolCall": "artkit.environments",
     "ToolError": "artkit.errors",
     "Tracker": "artkit.tracking",
@@ -154,93 +193,34 @@ _EXPORTS: dict[str, str] = {
     "Validation": "artkit.training",
     "ValidationResult": "artkit.training",
     "ValidationSchedule": "artkit.validation",
+    "WeightedReward": "artkit.rewards",
+    "answer_text": "artkit.rewards",
+    "boxed_math": "artkit.rewards",
     "capture_partial": "artkit.rollouts",
+    "choice_letter": "artkit.rewards",
+    "diagnose_reward": "artkit.rewards",
+    "exact_match": "artkit.rewards",
     "from_dataset": "artkit.scenarios",
     "gather_groups": "artkit.rollouts",
+    "json_schema": "artkit.rewards",
+    "last_boxed": "artkit.rewards",
+    "last_number": "artkit.rewards",
     "load_jsonl": "artkit.scenarios",
     "make_trainable_model": "artkit.bridge",
+    "normalised": "artkit.rewards",
+    "normalised_match": "artkit.rewards",
+    "number_match": "artkit.rewards",
     "play": "artkit.environments",
     "prune_checkpoints": "artkit.training",
+    "regex_match": "artkit.rewards",
+    "reply_text": "artkit.rewards",
+    "reward_figures": "artkit.rewards",
+    "scenario_label": "artkit.rewards",
     "split_scenarios": "artkit.scenarios",
+    "token_f1": "artkit.rewards",
 }
 
-__all__ = [
-    "Action",
-    "AllRolloutsFailedError",
-    "ArtkitError",
-    "AtEnd",
-    "AtStart",
-    "AtSteps",
-    "BackendError",
-    "CheckpointError",
-    "CheckpointPolicy",
-    "ConfigurationError",
-    "ConsoleTracker",
-    "Cursor",
-    "Decision",
-    "DropZeroVariance",
-    "Environment",
-    "EnvironmentContractError",
-    "EnvironmentReward",
-    "Episode",
-    "Every",
-    "EveryEpoch",
-    "FailureKind",
-    "FailurePolicy",
-    "FailureRecord",
-    "FilterResult",
-    "GatherCounts",
-    "GatheredGroups",
-    "GroupFilter",
-    "JsonlTracker",
-    "JudgeError",
-    "KeepAll",
-    "KeepBest",
-    "KeepEvery",
-    "KeepLatest",
-    "Limits",
-    "MemberFinished",
-    "MetricHistory",
-    "Never",
-    "OutageError",
-    "Plan",
-    "ProgrammaticReward",
-    "Progress",
-    "PromptScenario",
-    "ResumeError",
-    "RewardAdapter",
-    "RewardError",
-    "Rollout",
-    "RunReport",
-    "Sampling",
-    "SamplingClient",
-    "SamplingRequest",
-    "Scenario",
-    "ScenarioBatch",
-    "ScenarioOrder",
-    "ScenarioStream",
-    "Score",
-    "Split",
-    "StepResult",
-    "StopCondition",
-    "StopReason",
-    "ToolCall",
-    "ToolError",
-    "Tracker",
-    "Trainer",
-    "TrainerSettings",
-    "Validation",
-    "ValidationResult",
-    "ValidationSchedule",
-    "capture_partial",
-    "from_dataset",
-    "gather_groups",
-    "load_jsonl",
-    "make_trainable_model",
-    "play",
-    "prune_checkpoints",
-    "split_scenarios",
-]
+__all__ = [*_EXPORTS]
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from artkit.bridge import group_exception, is_serving_unavailable
 from artkit.episodes import FailureKind, FailureRecord
 
+
 class LocalServingUnavailableError(RuntimeError):
     """ART's own from 0.5.23 on; 0.5.18 has none, so these tests lend it one."""
 

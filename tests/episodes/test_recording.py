@@ -92,7 +92,7 @@ def test_further_histories_come_back(path: Path) -> None:
     assert read == whole
 
 
-@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+@pytest.mark.art_captures
 def test_turns_that_art_captured_come_back(path: Path) -> None:
     """Under ART 0.5.23 a trajectory may hold its turns as the requests and replies on the wire."""
     reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice("5").model_dump()]}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kill_resume import KillServer, Outcome, check, events_of, missing_rows, outcome_of
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = pytest.mark.timeout(300)
 
 SHARES = [random.Random(number).random() for number in range(20)]
 

@@ -190,8 +190,6 @@ async def test_an_exception_in_a_members_place_costs_that_member() -> None:
     assert [(exception.type, exception.message) for exception in group.exceptions[1:]] == [("KeyError", "'gold'")]
 
 
-@pytest.mark.parametrize("on_error", ["raise", "drop_member", "drop_group"])
-@pytest.mark.parametrize("error", [ConfigurationError("no key", "set it"), OutageError("gone", "wait")])
 async def test_an_exception_tells_whom_it_was_about() -> None:
     """A grader's own words seldom do; what is read is the traceback."""
     group = make_group(2)
@@ -236,6 +234,8 @@ async def test_a_failure_of_another_kind_is_not_forgotten() -> None:
     assert (member.failure, member.metadata["failure_kind"]) == (record, "environment")
 
 
+@pytest.mark.parametrize("on_error", ["raise", "drop_member", "drop_group"])
+@pytest.mark.parametrize("error", [ConfigurationError("no key", "set it"), OutageError("gone", "wait")])
 async def test_an_error_that_scoring_again_cannot_cure_always_raises(error, on_error) -> None:
     """Wherever it comes from: every further group would be lost to it."""
     group = make_group(2)

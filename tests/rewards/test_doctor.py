@@ -22,8 +22,9 @@ from artkit.rewards import (
     reply_text,
     reward_figures,
 )
+from artkit.rewards.doctor.figures import reply_length
 from artkit.scenarios import PromptScenario
-from artkit.testing import choice, episode
+from artkit.testing import Reply, choice, episode
 
 if TYPE_CHECKING:
     from artkit.episodes import Episode
@@ -229,6 +230,19 @@ def test_figures_by_hand() -> None:
     assert found == RewardFigures(
         members=5, groups=2, low=0, high=5, mean=9 / 5, equal_share=0.5, length_correlation=pytest.approx(-1.0)
     )
+
+
+def test_length_is_all_that_the_model_wrote() -> None:
+    """Also in earlier turns and in its calls; what it was told does not count."""
+    call = choice(Reply("ab", tool_calls=[("look", "{}")]))
+    told = {"role": "tool", "tool_call_id": "1", "content": "told"}
+    later = {
+        "role": "assistant",
+        "content": [{"type": "text", "text": "c"}],
+        "tool_calls": [{"function": {"arguments": "[]"}}],
+    }
+
+    assert reply_length(episode("?", call, told, later)) == 7
 
 
 def test_a_task_that_needs_longer_replies_is_no_hack() -> None:

@@ -419,7 +419,7 @@ async def test_a_schema_is_never_fetched() -> None:
         (lambda: choice_letter(""), "choices='' are not distinct letters"),
         (lambda: regex_match("("), "is no regular expression"),
         (lambda: regex_match("a", timeout_s=0), "timeout_s=0 is not positive"),
-        (lambda: json_schema({"type": "objekt"}), r"schema is no JSON schema: \$.type: 'objekt' is not valid"),
+        (lambda: json_schema({"type": "thing"}), r"schema is no JSON schema: \$.type: 'thing' is not valid"),
         (lambda: json_schema("object"), "schema='object' is no mapping"),
     ],
 )

@@ -19,9 +19,10 @@ from artkit.rewards.graders.math_workers import MathWorkers
 from artkit.scenarios import PromptScenario
 from artkit.testing import choice, episode
 
-pytest.importorskip("math_verify")
-
-pytestmark = pytest.mark.timeout(180)  # the first comparison waits for SymPy to be imported
+pytestmark = [
+    pytest.mark.math,
+    pytest.mark.timeout(180),  # the first comparison waits for SymPy to be imported
+]
 
 FOREVER = r"9^{9^{9^9}}"
 

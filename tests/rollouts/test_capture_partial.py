@@ -338,7 +338,7 @@ def test_a_rollout_of_ours_can_be_wrapped_too() -> None:
     assert capture_partial(Rollout(Environment)).takes_episode is False
 
 
-@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+@pytest.mark.art_captures
 async def test_turns_that_art_captured_are_counted(model: Any) -> None:
     """Under ART 0.5.23 `with art.Trajectory()` records by itself."""
 
@@ -352,7 +352,7 @@ async def test_turns_that_art_captured_are_counted(model: Any) -> None:
     assert (episode.metrics["turns"], episode.messages()[-1]["content"]) == (1, "reply 0")
 
 
-@pytest.mark.skipif("exchanges" not in art.Trajectory.model_fields, reason="this ART captures nothing by itself")
+@pytest.mark.art_captures
 async def test_an_error_while_art_captures_leaves_a_partial_episode(model: Any) -> None:
     """Its own capture is lost with the function's frame, or holds already what was recorded."""
 

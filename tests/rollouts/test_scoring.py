@@ -115,7 +115,8 @@ async def test_a_rebuilt_group_loses_nothing() -> None:
 
     [group, _] = result.groups
     [first, second] = group.trajectories
-    assert ([error.type for error in group.exceptions], group.metadata) == (["KeyError"], {"scenario_id": "a"})
+    assert [error.type for error in group.exceptions] == ["KeyError"]
+    assert group.metadata == {"scenario_id": "a", "lost_environment": 1}
     assert isinstance(second, Episode)
     assert (first.scenario, second.member) == (SCENARIOS[0], 2)  # type: ignore[attr-defined]
     assert (second.reward, second.metrics["ruler_score"], second.metadata["scenario_id"]) == (1.0, 1.0, "a")

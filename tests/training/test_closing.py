@@ -121,6 +121,7 @@ asyncio.run(trainer.run())
 """
 
 
+@pytest.mark.timeout(180)  # it imports ART in a process of its own
 def test_the_backend_is_closed_on_ctrl_c(tmp_path: Path) -> None:
     """The first Ctrl-C has an effect, and the process ends as one that was interrupted."""
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -129,7 +130,7 @@ def test_the_backend_is_closed_on_ctrl_c(tmp_path: Path) -> None:
         assert process.stdout
         assert process.stdout.readline() == b"asked\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=50)
+        _, errors = process.communicate(timeout=120)
 
     assert errors.decode().rstrip().endswith("KeyboardInterrupt")
     assert read_diary(tmp_path / "diary.jsonl")[-1].call == "close"

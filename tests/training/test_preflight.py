@@ -80,6 +80,7 @@ async def test_a_serverless_backend_with_a_key_but_no_variable_is_refused_before
     assert backend._client.is_closed()
 
 
+@pytest.mark.timeout(180)  # it imports ART in a process of its own
 def test_a_script_on_serverless_without_a_key_stops_at_once_and_names_the_variable(tmp_path: Any) -> None:
     """Its own constructor says so; nothing was imported, sampled or sent before."""
     script = "import art\nart.ServerlessBackend()\n"

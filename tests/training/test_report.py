@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from artkit import Every, Validation
 from artkit.tracking import RunFinished
-
-if TYPE_CHECKING:
-    import pytest
 
 BACKEND = '''
 from artkit.testing import ChatServer, DiaryBackend
@@ -69,6 +68,7 @@ async def test_the_wall_time_counts_all_sessions(workshop: Any) -> None:
     assert (await workshop.trainer().run()).wall_s > first.wall_s
 
 
+@pytest.mark.timeout(180)  # it imports ART in a process of its own
 async def test_the_usage_example_runs_after_the_backend_was_closed(
     workshop: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

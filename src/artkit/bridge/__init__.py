@@ -6,6 +6,7 @@ from artkit.bridge.capture import no_capture
 from artkit.bridge.checkpoints import backend_of, delete_checkpoint_files, saved_steps, storage_dir
 from artkit.bridge.constructor import constructor_call
 from artkit.bridge.conversations import Conversation, conversations
+from artkit.bridge.client_cache import forget_client
 from artkit.bridge.exceptions import FailureLike, group_exception, is_serving_unavailable
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
@@ -24,6 +25,7 @@ __all__ = [
     "constructor_call",
     "conversations",
     "delete_checkpoint_files",
+    "forget_client",
     "group_exception",
     "is_serving_unavailable",
     "keep_state_copy",

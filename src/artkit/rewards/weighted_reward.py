@@ -112,7 +112,7 @@ class WeightedReward(RewardAdapter):
                 return result
             total += weights[name] * result.reward
             own = {**result.metrics, f"{name}_score": result.reward}
-            # Saying the same twice is no collision: RULER's own metric is its score, and each part of it keeps the reward.
+            # Saying the same twice is no collision: RULER logs its own score, and every RULER the reward before it.
             clash = {metric for metric in own.keys() & metrics.keys() if own[metric] != metrics[metric]}
             if clash or result.metrics.get(f"{name}_score", result.reward) != result.reward:
                 return Unscored(cause=_collision(name, clash), is_error=True)

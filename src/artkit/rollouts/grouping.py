@@ -10,6 +10,7 @@ import art
 from artkit.bridge import group_exception
 from artkit.episodes import Episode
 from artkit.errors import EnvironmentContractError
+from artkit.rewards import note_lost
 from artkit.rollouts.attempt import Attempt, Failed
 
 if TYPE_CHECKING:
@@ -66,5 +67,7 @@ def build_group(
             lost.append(member)
             causes.append(failure)
     group = art.TrajectoryGroup(kept, metadata={"scenario_id": scenario.id})
-    group.exceptions.extend(group_exception(cause) for cause in causes)
+    for cause in causes:
+        group.exceptions.append(group_exception(cause))
+        note_lost(group, cause.kind)
     return group, lost

@@ -12,7 +12,7 @@ from artkit.bridge import group_exception
 from artkit.bridge.safe_values import safe_number
 from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ArtkitError, RewardError
-from artkit.rewards import RewardAdapter
+from artkit.rewards import RewardAdapter, note_lost
 from artkit.rollouts.cancellation import own_cancellation
 
 __all__ = ["GroupReward", "score_group"]
@@ -102,6 +102,7 @@ def _drop(group: art.TrajectoryGroup, members: Collection[art.Trajectory], cause
             member.failure = record
         member.metadata["failure_kind"] = str(FailureKind.REWARD)
         group.exceptions.append(group_exception(record))
+        note_lost(group, FailureKind.REWARD)
     group.trajectories = [
         trajectory for trajectory in group.trajectories if not any(trajectory is member for member in members)
     ]

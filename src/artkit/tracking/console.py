@@ -62,6 +62,8 @@ class ConsoleTracker:
                 facts = self._facts(event.metrics, ("val", f"val/{event.name}"))
                 self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
                 self._is_ranked_anew = True
+                if self._bar is not None:
+                    self._bar.forget_rollouts()
             case CheckpointsPruned():
                 self._on_pruned(event)
             case Warned():
@@ -159,9 +161,14 @@ class _Bar:
         self._progress.update(self._task, rollouts=f"{self._rollouts[split]} {split} rollouts")
 
     def show_step(self, done: int, facts: str) -> None:
-        """Show a finished step, and count rollouts from 0 again."""
+        """Show a finished step."""
+        self.forget_rollouts()
+        self._progress.update(self._task, completed=done, steps=self._steps(done), facts=facts)
+
+    def forget_rollouts(self) -> None:
+        """Count rollouts from 0 again."""
         self._rollouts.clear()
-        self._progress.update(self._task, completed=done, steps=self._steps(done), facts=facts, rollouts="")
+        self._progress.update(self._task, rollouts="")
 
     def stop(self) -> None:
         """Give the line and the cursor back; harmless when repeated."""

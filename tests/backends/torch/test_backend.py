@@ -221,6 +221,22 @@ async def test_closing_lets_go_of_the_model(tmp_path: Path, make_model: Any) -> 
         await make_model().register(second)
 
 
+async def test_registering_opens_a_closed_backend_again(tmp_path: Path, make_model: Any) -> None:
+    """A finished run can be evaluated, or gone on with, by the same objects."""
+    backend = TorchBackend(tmp_path)
+    model = make_model()
+    await model.register(backend)
+    await model.openai_client().models.list()
+    await backend.close()
+
+    async with backend:
+        await model.register(backend)
+        listed = await model.openai_client().models.list()
+        await model.openai_client().close()
+
+        assert (await model.get_step(), bool(listed.data)) == (0, True)
+
+
 async def test_deleting_spares_the_current_and_the_leased_step(
     model: Model, backend: TorchBackend, play: Play, sample: Sample
 ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from art.transformers import patches
 from transformers import masking_utils
 
 from artkit.backends.torch.base_model import load_weights, save_model
@@ -39,7 +40,6 @@ IDS = torch.randint(0, 102, (3, 17), generator=torch.Generator().manual_seed(0))
 @pytest.fixture(autouse=True)
 def _unpatched_masks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Importing ART gives transformers a mask function of an older signature; its models need their own again."""
-    patches = pytest.importorskip("art.transformers.patches")
     monkeypatch.setattr(masking_utils, "_preprocess_mask_arguments", patches._preprocess_mask_arguments)
 
 

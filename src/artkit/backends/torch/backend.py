@@ -20,6 +20,7 @@ from artkit.backends.torch.sampling_client import TorchSamplingClient
 from artkit.backends.torch.train_options import TrainOptions
 from artkit.backends.torch.training import imitate, reinforce
 from artkit.backends.torch.worker import Worker
+from artkit.bridge import forget_client
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
 from artkit.transport import OpenAISamplingClient
 
@@ -55,6 +56,9 @@ class TorchBackend(Backend):
         self._path = Path(path)
         self._device = find_device(device)
         self._seed = seed
+        self._open()
+
+    def _open(self) -> None:
         self._policies: dict[tuple[str, str], Policy] = {}
         self._worker = Worker()
         self._service = ChatService(self._worker)
@@ -65,11 +69,15 @@ class TorchBackend(Backend):
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Open a model: its newest checkpoint, or that of step 0, which is written. A second time changes nothing.
 
+        A backend that was closed opens again.
+
         Raises:
             ConfigurationError: `model.base_model` cannot be used here, or another registered model has the same name.
-            BackendError: Another backend has the model open, or this one was closed.
+            BackendError: Another backend has the model open.
         """
-        self._check_open()
+        if self._is_closed:
+            self._open()
+            await forget_client(model)
         # As ART's LocalBackend does: logs and state go beside the checkpoints.
         model.base_path = str(self._path)
         key = _key(model)
@@ -271,7 +279,7 @@ class TorchBackend(Backend):
 
     def _check_open(self) -> None:
         if self._is_closed:
-            raise BackendError("the backend was closed", "make a new TorchBackend and register the model again")
+            raise BackendError("the backend was closed", "register the model again: that opens it")
 
     def _directory(self, model: art.Model[Any, Any]) -> Path:
         project, storage_name = _key(model)

@@ -192,7 +192,7 @@ class Worker:
 
 
 def _closed() -> BackendError:
-    return BackendError("the backend was closed", "make a new TorchBackend and register the model again")
+    return BackendError("the backend was closed", "register the model again: that opens it")
 
 
 def _deliver(settled: list[_Pending]) -> None:

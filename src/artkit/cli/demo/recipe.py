@@ -12,13 +12,15 @@ import art
 from artkit import (
     AtEnd,
     AtStart,
-    EnvironmentReward,
+    Episode,
     KeepBest,
     KeepLatest,
+    ProgrammaticReward,
     RewardAdapter,
     Rollout,
     Sampling,
     ScenarioOrder,
+    Score,
     Trainer,
     TrainerSettings,
     Validation,
@@ -31,11 +33,20 @@ from artkit.cli.demo.tasks import held_out_tasks, training_tasks
 if TYPE_CHECKING:
     from artkit import Tracker
 
-__all__ = ["Recipe"]
+__all__ = ["Recipe", "grade"]
 
 _WARM_UP_BATCH_SIZE = 16
 _WARM_UP_RAMP = 20
 _RAMP = 5
+
+
+async def grade(episode: Episode) -> Score:
+    """Score an episode with what the desk paid, and count it as a failure where the desk saw no whole reply.
+
+    An episode whose first reply was cut off never reached the desk. Without `success` it would be missing from the
+    mean, and the others would look better than they are.
+    """
+    return Score(episode.environment_reward, metrics={"success": bool(episode.metrics.get("success"))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +74,7 @@ class Recipe:
     warm_up_learning_rate: float = 5e-3
     groups_per_step: int = 16
     rollouts_per_group: int = 8
-    reward: RewardAdapter = field(default_factory=EnvironmentReward)
+    reward: RewardAdapter = field(default_factory=lambda: ProgrammaticReward(grade))
 
     @property
     def rollout(self) -> Rollout:

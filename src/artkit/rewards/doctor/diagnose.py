@@ -16,6 +16,7 @@ from artkit.rewards.adapter import RewardAdapter
 from artkit.rewards.doctor.diagnosis import RewardDiagnosis
 from artkit.rewards.doctor.figures import reward_figures
 from artkit.rewards.doctor.turned_round import turned_round
+from artkit.rewards.turns import prompt
 from artkit.rewards.weighted_reward import WeightedReward
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def _by_scenario(episodes: Iterable[art.Trajectory]) -> dict[str, list[art.Traje
     groups: dict[str, list[art.Trajectory]] = {}
     for episode in episodes:
         name = episode.metadata.get("scenario_id")
-        groups.setdefault(repr(_prompt(episode)) if name is None else str(name), []).append(episode)
+        groups.setdefault(repr(prompt(episode)) if name is None else str(name), []).append(episode)
     return groups
 
 
@@ -142,17 +143,13 @@ def _do_nothing(trajectory: art.Trajectory) -> Episode:
     """Return an episode of the same scenario in which the model said nothing."""
     metadata = {name: value for name, value in trajectory.metadata.items() if name != "failure_kind"}
     return Episode(
-        messages_and_choices=[*_prompt(trajectory), {"role": "assistant", "content": ""}],
+        messages_and_choices=[*prompt(trajectory), {"role": "assistant", "content": ""}],
         tools=trajectory.tools,
         metadata=metadata | {"stop_reason": str(StopReason.DONE)},
         metrics={"turns": 1},
         scenario=getattr(trajectory, "scenario", None),
         stop_reason=StopReason.DONE,
     )
-
-
-def _prompt(trajectory: art.Trajectory) -> list[Any]:
-    return list(itertools.takewhile(lambda message: message["role"] != "assistant", trajectory.messages()))
 
 
 def _beats(score: float | None, other: float | None) -> bool:

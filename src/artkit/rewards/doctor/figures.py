@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from artkit.rewards.turns import call_arguments, replies, reply_text_of
+
 if TYPE_CHECKING:
     import art
 
@@ -99,15 +101,8 @@ def reward_figures(
 
 def reply_length(trajectory: art.Trajectory) -> int:
     """Return how many characters the model wrote, in all its turns and tool calls."""
-    return sum(_length(message) for message in trajectory.messages() if message["role"] == "assistant")
-
-
-def _length(message: Mapping[str, object]) -> int:
-    content, calls = message.get("content"), message.get("tool_calls")
-    parts = [content] if isinstance(content, str) else content if isinstance(content, Sequence) else []
-    texts = [part if isinstance(part, str) else str(part.get("text") or "") for part in parts]
-    arguments = [call.get("function", {}).get("arguments") or "" for call in calls] if isinstance(calls, list) else []
-    return sum(len(text) for text in [*texts, *arguments])
+    turns = replies(trajectory)
+    return sum(len(text) for turn in turns for text in (reply_text_of(turn), *call_arguments(turn)))
 
 
 def _length_correlation(groups: Sequence[Sequence[art.Trajectory]]) -> float | None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
+
+from artkit.rewards.turns import replies, reply_text_of
 
 if TYPE_CHECKING:
     import art
@@ -18,10 +19,8 @@ def reply_text(trajectory: art.Trajectory) -> str | None:
 
     A turn that only calls tools has the text "".
     """
-    for message in reversed(trajectory.messages()):
-        if message["role"] == "assistant":
-            return _text(message.get("content"))
-    return None
+    turns = replies(trajectory)
+    return reply_text_of(turns[-1]) if turns else None
 
 
 def answer_text(trajectory: art.Trajectory) -> str | None:
@@ -37,11 +36,3 @@ def answer_text(trajectory: art.Trajectory) -> str | None:
     if closed:
         return rest.strip()
     return "" if text.lstrip().startswith(_OPEN) else text.strip()
-
-
-def _text(content: object) -> str:
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Iterable):
-        return ""
-    return "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
