@@ -220,7 +220,7 @@ _EXPORTS: dict[str, str] = {
     "token_f1": "artkit.rewards",
 }
 
-__all__ = [*_EXPORTS]
+__all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:

@@ -31,7 +31,7 @@ def test_help_loads_nothing_heavy() -> None:
 
 def test_an_error_is_text_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A person at a shell wants a way out, not a traceback."""
-    DemoRecord(seed=3, held_out=512).save(tmp_path)
+    DemoRecord(seed=3, held_out=512, steps=50).save(tmp_path)
 
     code = main(["demo", "--dir", str(tmp_path), "--seed", "4"])
 
@@ -44,7 +44,7 @@ def test_an_error_is_text_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_finished_run_says_so_and_repeats_its_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is trained twice by accident."""
-    DemoRecord(seed=0, held_out=512, figures={"success_after": 0.95}, farewell="it got better").save(tmp_path)
+    DemoRecord(seed=0, held_out=512, steps=50, figures={"success_after": 0.95}, farewell="it got better").save(tmp_path)
     path = tmp_path / "new" / "figures.json"
 
     code = main(["demo", "--dir", str(tmp_path), "--json", str(path)])

@@ -12,7 +12,7 @@ from artkit.cli.demo.record import DemoRecord
 
 def test_an_empty_directory_begins_a_record(tmp_path: Path) -> None:
     """The first run finds nothing."""
-    assert DemoRecord.open(tmp_path / "new", seed=1, held_out=64) == DemoRecord(seed=1, held_out=64)
+    assert DemoRecord.open(tmp_path / "new", seed=1, held_out=64, steps=50) == DemoRecord(seed=1, held_out=64, steps=50)
 
 
 def test_a_record_comes_back_as_it_was_saved(tmp_path: Path) -> None:
@@ -20,6 +20,7 @@ def test_a_record_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     record = DemoRecord(
         seed=1,
         held_out=64,
+        steps=50,
         elapsed_s=12.5,
         success_untrained=0.0,
         episode_before="  user  zip",
@@ -29,13 +30,13 @@ def test_a_record_comes_back_as_it_was_saved(tmp_path: Path) -> None:
 
     record.save(tmp_path / "new")
 
-    assert DemoRecord.open(tmp_path / "new", seed=1, held_out=64) == record
+    assert DemoRecord.open(tmp_path / "new", seed=1, held_out=64, steps=50) == record
 
 
 @pytest.mark.parametrize(("seed", "held_out", "named"), [(2, 64, "--seed 1, not 2"), (1, 65, "--held-out 64, not 65")])
 def test_another_run_in_the_directory_is_refused(tmp_path: Path, seed: int, held_out: int, named: str) -> None:
     """Its weights would be trained on as this run's."""
-    DemoRecord(seed=1, held_out=64).save(tmp_path)
+    DemoRecord(seed=1, held_out=64, steps=50).save(tmp_path)
 
     with pytest.raises(ResumeError, match=named):
         DemoRecord.open(tmp_path, seed=seed, held_out=held_out)
@@ -47,6 +48,6 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "demo.json").write_text(text)
 
     with pytest.raises(ResumeError, match="no record of this demo"):
-        DemoRecord.open(tmp_path, seed=1, held_out=64)
+        DemoRecord.open(tmp_path, seed=1, held_out=64, steps=50)
 
     assert (tmp_path / "demo.json").read_text() == text

@@ -79,8 +79,8 @@ async def test_exceptions_metadata_metrics_and_logs_of_a_group_survive_scoring_a
     (group,) = backend.seen
     assert len(group.exceptions) == 1
     assert "no" in group.exceptions[0].message
-    assert group.metadata == {"scenario_id": "a", "mark": 1}
-    assert group.metrics == {"mark": 2.0}
+    assert group.metadata.items() >= {"scenario_id": "a", "mark": 1}.items()
+    assert group.metrics["mark"] == 2.0
     assert group.logs == ["marked"]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from artkit.bridge.capture import no_capture
 from artkit.bridge.checkpoints import backend_of, delete_checkpoint_files, saved_steps, storage_dir
+from artkit.bridge.client_cache import forget_client
 from artkit.bridge.constructor import constructor_call
 from artkit.bridge.conversations import Conversation, conversations
-from artkit.bridge.client_cache import forget_client
 from artkit.bridge.exceptions import FailureLike, group_exception, is_serving_unavailable
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics

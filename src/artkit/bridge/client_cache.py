@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,4 +19,6 @@ async def forget_client(model: art.Model[Any, Any]) -> None:
     """
     client, model._openai_client = model._openai_client, None
     if client is not None:
-        await client.close()
+        # A client of an event loop that has ended cannot be closed any more, and holds nothing open either.
+        with contextlib.suppress(RuntimeError):
+            await client.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from artkit.bridge.client_cache import forget_client
+
 if TYPE_CHECKING:
     import art
 
@@ -24,4 +26,4 @@ async def open_model(model: art.TrainableModel[Any, Any], backend: Any) -> None:
     before = (model.inference_base_url, model.inference_api_key)
     await model.register(backend)
     if (model.inference_base_url, model.inference_api_key) != before:
-        model._openai_client = None
+        await forget_client(model)

@@ -34,7 +34,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         from artkit.cli.demo.command import run_demo
         from artkit.cli.demo.recipe import Recipe
 
-        recipe = Recipe(seed=arguments.seed, held_out=arguments.held_out)
+        recipe = Recipe(seed=arguments.seed, held_out=arguments.held_out, steps=arguments.steps)
         run_demo(arguments.dir, recipe, json_path=arguments.json, started_s=started_s)
     except ArtkitError as error:
         sys.stderr.write(f"artkit: {error.problem}\nhint: {error.hint}\n")
@@ -76,6 +76,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="held-out tasks to measure success on, of 1520 (default: %(default)s)",
     )
+    demo.add_argument(
+        "--steps", type=_steps, default=50, metavar="N", help="training steps after the warm-up (default: %(default)s)"
+    )
     return parser
 
 
@@ -83,4 +86,11 @@ def _held_out(text: str) -> int:
     count = int(text)
     if not 1 <= count <= 1520:
         raise argparse.ArgumentTypeError(f"{count} is not in 1..1520")
+    return count
+
+
+def _steps(text: str) -> int:
+    count = int(text)
+    if count < 1:
+        raise argparse.ArgumentTypeError(f"{count} is not positive")
     return count

@@ -178,9 +178,10 @@ async def _run(parts: Parts) -> RunReport:
     tell = Broadcast(parts.trackers)
     async with closing_backend(parts.backend):
         check(parts)
+        # Always, although the model may be registered already: a backend that was closed is opened again by it. Before
+        # the run's place is known: a backend on this machine keeps a model's files below a path of its own.
+        await open_model(parts.model, parts.backend)
         with hold_run(parts.own_dir), _disk_errors_explained(parts):
-            # Always, although the model may be registered already: a backend that was closed is opened again by it.
-            await open_model(parts.model, parts.backend)
             run = Run(parts, tell)
             reason = await run()
             report = await summarize(parts, run, reason)

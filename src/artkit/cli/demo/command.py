@@ -52,7 +52,7 @@ def run_demo(
         ConfigurationError: The `torch` extra is not installed.
         ResumeError: The directory holds another run.
     """
-    record = DemoRecord.open(directory, seed=recipe.seed, held_out=recipe.held_out)
+    record = DemoRecord.open(directory, seed=recipe.seed, held_out=recipe.held_out, steps=recipe.steps)
     screen = _Screen(file)
     if record.figures is None:
         began_s = (time.monotonic() if started_s is None else started_s) - record.elapsed_s

@@ -23,6 +23,7 @@ class DemoRecord:
     Attributes:
         seed: Of weights, tasks and sampling.
         held_out: How many held-out tasks success is measured on.
+        steps: How many training steps by rewards.
         elapsed_s: Seconds that earlier sessions took.
         success_untrained: The share of tasks that the model answers before it has learnt anything.
         episode_before: One episode after the warm-up, as text.
@@ -32,6 +33,7 @@ class DemoRecord:
 
     seed: int
     held_out: int
+    steps: int
     elapsed_s: float = 0.0
     success_untrained: float | None = None
     episode_before: str | None = None
@@ -39,22 +41,22 @@ class DemoRecord:
     farewell: str = ""
 
     @classmethod
-    def open(cls, directory: Path, *, seed: int, held_out: int) -> Self:
+    def open(cls, directory: Path, *, seed: int, held_out: int, steps: int) -> Self:
         """Read the record of `directory`, or begin one.
 
         Raises:
-            ResumeError: The directory holds a run with another seed or measure, or a record that cannot be read.
+            ResumeError: The directory holds a run with other options, or a record that cannot be read.
         """
         path = directory / _NAME
         if not path.exists():
-            return cls(seed=seed, held_out=held_out)
+            return cls(seed=seed, held_out=held_out, steps=steps)
         try:
             record = cls(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ResumeError(
                 f"{str(path)!r} is no record of this demo: {error}", "choose another directory with --dir"
             ) from error
-        for name, asked in (("seed", seed), ("held_out", held_out)):
+        for name, asked in (("seed", seed), ("held_out", held_out), ("steps", steps)):
             found = getattr(record, name)
             if found != asked:
                 option = "--" + name.replace("_", "-")
