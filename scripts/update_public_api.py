@@ -44,7 +44,7 @@ def _listed(tree: ast.Module) -> list[str]:
             if isinstance(target, ast.Name) and target.id in ("__all__", "_EXPORTS"):
                 value = getattr(statement, "value", None)
                 items = value.elts if isinstance(value, ast.List | ast.Tuple) else getattr(value, "keys", [])
-                found += [item.value for item in items if isinstance(item, ast.Constant)]
+                found += [str(item.value) for item in items if isinstance(item, ast.Constant)]
     return sorted(set(found))
 
 
