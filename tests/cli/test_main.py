@@ -54,14 +54,14 @@ def test_a_finished_run_says_so_and_repeats_its_figures(tmp_path: Path, capsys: 
     assert out.endswith("it got better\n")
 
 
-@pytest.mark.parametrize("count", ["0", "1521", "-1", "many"])
-def test_a_measure_that_cannot_be_taken_is_refused(count: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """There are 1,520 held-out tasks."""
+@pytest.mark.parametrize("option", ["--held-out=0", "--held-out=1521", "--held-out=many", "--steps=0", "--seed=x"])
+def test_an_option_that_cannot_work_is_refused(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """There are 1,520 held-out tasks, and no run is shorter than a step."""
     with pytest.raises(SystemExit) as stopped:
-        main(["demo", "--held-out", count])
+        main(["demo", option])
 
     assert stopped.value.code == 2
-    assert "--held-out" in capsys.readouterr().err
+    assert option.partition("=")[0] in capsys.readouterr().err
 
 
 def test_the_version_is_the_distributions(capsys: pytest.CaptureFixture[str]) -> None:

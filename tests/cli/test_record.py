@@ -33,13 +33,16 @@ def test_a_record_comes_back_as_it_was_saved(tmp_path: Path) -> None:
     assert DemoRecord.open(tmp_path / "new", seed=1, held_out=64, steps=50) == record
 
 
-@pytest.mark.parametrize(("seed", "held_out", "named"), [(2, 64, "--seed 1, not 2"), (1, 65, "--held-out 64, not 65")])
-def test_another_run_in_the_directory_is_refused(tmp_path: Path, seed: int, held_out: int, named: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "value", "named"),
+    [("seed", 2, "--seed 1, not 2"), ("held_out", 65, "--held-out 64, not 65"), ("steps", 9, "--steps 50, not 9")],
+)
+def test_another_run_in_the_directory_is_refused(tmp_path: Path, name: str, value: int, named: str) -> None:
     """Its weights would be trained on as this run's."""
     DemoRecord(seed=1, held_out=64, steps=50).save(tmp_path)
 
     with pytest.raises(ResumeError, match=named):
-        DemoRecord.open(tmp_path, seed=seed, held_out=held_out)
+        DemoRecord.open(tmp_path, **({"seed": 1, "held_out": 64, "steps": 50} | {name: value}))
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"colour": 1}', "{}"])

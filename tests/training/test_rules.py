@@ -303,13 +303,13 @@ async def test_checkpoints_are_pruned_only_after_training_and_validation_were_lo
 
 async def test_without_the_metric_nothing_is_deleted(workshop: Any, held_out: Callable[..., Validation]) -> None:
     """No evidence, no deletion; and it is said which metrics there are."""
-    policy = KeepBest("val/sccess") | KeepLatest()
+    policy = KeepBest("val/wins") | KeepLatest()
 
     report = await workshop.trainer(validation=held_out(schedule=Every(1)), checkpoint_policy=policy).run()
 
     warnings = [event.text for event in workshop.told.events if type(event).__name__ == "Warned"]
     assert workshop.backend.checkpoint_steps(workshop.model()) == {0, 1, 2}
-    assert [text for text in warnings if "val/sccess" in text and "val/reward" in text] != []
+    assert [text for text in warnings if "val/wins" in text and "val/reward" in text] != []
     assert report.best_step is None
 
 
