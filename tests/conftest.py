@@ -39,6 +39,7 @@ MISSING = [
         "torch": HAS_TORCH,
         "math": importlib.util.find_spec("math_verify") is not None,
         "art_captures": _ART_CAPTURES,
+        "art_keeps_clients": not _ART_CAPTURES,
     }.items()
     if not is_there
 ]

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from artkit.errors import BackendError as BackendError
     from artkit.errors import CheckpointError as CheckpointError
     from artkit.errors import ConfigurationError as ConfigurationError
+    from artkit.errors import EmptyReplyError as EmptyReplyError
     from artkit.errors import EnvironmentContractError as EnvironmentContractError
     from artkit.errors import JudgeError as JudgeError
     from artkit.errors import OutageError as OutageError
@@ -130,6 +131,7 @@ _EXPORTS: dict[str, str] = {
     "Decision": "artkit.checkpoints",
     "DropFailures": "artkit.rewards",
     "DropZeroVariance": "artkit.rewards",
+    "EmptyReplyError": "artkit.errors",
     "EndpointJudge": "artkit.rewards",
     "Environment": "artkit.environments",
     "EnvironmentContractError": "artkit.errors",

@@ -5,6 +5,7 @@
     ├── EnvironmentContractError  (TypeError)     an environment broke a promise of `Environment`
     ├── RewardError               (RuntimeError)  a reward that is missing, not finite or miscounted
     │   └── JudgeError                            a judge that could not be reached or understood
+    ├── EmptyReplyError           (RuntimeError)  a server answered without a reply in it
     ├── AllRolloutsFailedError    (RuntimeError)  every rollout of a gather failed
     ├── OutageError               (RuntimeError)  a service the run depends on is gone or refuses us
     ├── ResumeError               (RuntimeError)  the run on disk is not the run that was asked for
@@ -18,12 +19,15 @@ Every `ArtkitError` says what was wrong (`problem`) and what to do next (`hint`)
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AllRolloutsFailedError",
     "ArtkitError",
     "BackendError",
     "CheckpointError",
     "ConfigurationError",
+    "EmptyReplyError",
     "EnvironmentContractError",
     "JudgeError",
     "OutageError",
@@ -61,7 +65,22 @@ class EnvironmentContractError(ArtkitError, TypeError):
     """An environment broke a promise of `Environment`."""
 
 
-class RewardError(ArtkitError, RuntimeError):
+class _GatherEndingError(ArtkitError):
+    """What can end a gather before its time.
+
+    Attributes:
+        gathered: The `GatheredGroups` of what was finished by then, which was paid for: one group per scenario, those
+            that were not scored yet with the rollouts' own rewards. None where no gather was ended; pickling leaves it
+            behind.
+    """
+
+    gathered: Any = None
+
+    def __reduce__(self) -> tuple[type[ArtkitError], tuple[str, str]]:
+        return type(self), (self.problem, self.hint)
+
+
+class RewardError(_GatherEndingError, RuntimeError):
     """A reward is missing, not finite, or there are more or fewer than members."""
 
 
@@ -69,12 +88,24 @@ class JudgeError(RewardError):
     """A judge could not be reached, or its reply could not be understood."""
 
 
-class AllRolloutsFailedError(ArtkitError, RuntimeError):
-    """Every rollout of a gather failed; the first cause is `__cause__`."""
+class EmptyReplyError(ArtkitError, RuntimeError):
+    """A server answered 200 without a reply in it: no choices, or a message with nothing in it."""
 
 
-class OutageError(ArtkitError, RuntimeError):
-    """A service that the run depends on is gone, or refuses us."""
+class AllRolloutsFailedError(_GatherEndingError, RuntimeError):
+    """Every rollout of a gather failed, or more than allowed; the first cause is `__cause__`.
+
+    Attributes:
+        gathered: The `GatheredGroups` of what was finished by then; None after pickling.
+    """
+
+
+class OutageError(_GatherEndingError, RuntimeError):
+    """A service that the run depends on is gone, or refuses us.
+
+    Attributes:
+        gathered: Where it ended a gather, the `GatheredGroups` of what was finished by then; None after pickling.
+    """
 
 
 class ResumeError(ArtkitError, RuntimeError):

@@ -106,3 +106,41 @@ def test_the_question_is_one_that_the_model_knows() -> None:
     )  # fmt: skip
 
     assert ast.literal_eval(create) == messages
+
+
+def asked(messages: list[dict[str, Any]]) -> Any:
+    script = usage_example(model(), Repeatable(), messages)
+    (question,) = (
+        word.value for node in ast.walk(ast.parse(script)) if isinstance(node, ast.Call) for word in node.keywords
+        if word.arg == "messages"
+    )  # fmt: skip
+    return ast.literal_eval(question)
+
+
+def test_a_question_is_as_short_as_a_person_can_read() -> None:
+    """It is printed: a prompt of twenty pages would hide the name of the model above it."""
+    assert asked([{"role": "system", "content": "x" * 20_000}, {"role": "user", "content": "hi"}]) == [
+        {"role": "system", "content": "x" * 500 + " […]"},
+        {"role": "user", "content": "hi"},
+    ]
+
+
+def test_a_question_holds_no_pictures() -> None:
+    """As text they are pages of letters."""
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    words = {"type": "text", "text": "what is this?"}
+
+    assert asked([{"role": "user", "content": [picture, words]}]) == [{"role": "user", "content": "what is this?"}]
+    assert asked([{"role": "user", "content": [picture]}]) == [{"role": "user", "content": "Hello"}]
+
+
+def test_a_question_ends_with_the_first_message_of_a_user() -> None:
+    """Examples that a prompt gives go on for long, and calls of tools need their answers."""
+    messages = [
+        {"role": "system", "content": "s"},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "user", "content": "first"},
+        {"role": "user", "content": "second"},
+    ]
+
+    assert asked(messages) == [messages[0], messages[2]]

@@ -29,7 +29,7 @@ async def say(server: ChatServer, **options: Any) -> None:
         await client.chat.completions.create(model="m", messages=ASKED, **options)
 
 
-@pytest.mark.skipif(not hasattr(art, "no_capture"), reason="this ART captures no exchanges")
+@pytest.mark.art_captures
 async def test_captured_exchanges_are_read_too() -> None:
     """ART 0.5.23 holds what it captured in a form of its own."""
     async with ChatServer([Reply("It is", finish_reason="length")]) as server:

@@ -52,6 +52,15 @@ def odd_choice(**changes: Any) -> Choice:
     return choice("a").model_copy(update=changes)
 
 
+def sampled(**changes: Any) -> Choice:
+    """A reply of two tokens, the second of which is changed."""
+    made = choice(Reply("ab", logprobs=[-0.1, -0.2]))
+    assert made.logprobs is not None
+    assert made.logprobs.content is not None
+    made.logprobs.content[1].__dict__.update(changes)
+    return made
+
+
 def exception(message: str) -> Any:
     (record,) = art.TrajectoryGroup([ValueError("x")]).exceptions
     return record.model_copy(update={"message": message})
@@ -80,6 +89,13 @@ SPOILT: dict[str, art.TrajectoryGroup] = {
     "picture": group(episode(PICTURE, choice("a"))),  # type: ignore[arg-type]
     "message with an object": group(episode({"role": "user", "content": "q", "x": object()}, choice("a"))),  # type: ignore[typeddict-unknown-key]
     "unheard-of finish reason": group(episode("q", odd_choice(finish_reason="abort"))),
+    "surrogate in a sampled token": group(episode("q", sampled(token=LONE), reward=1.0)),
+    "surrogate in an alternative": group(episode("q", sampled(top_logprobs=[{"token": LONE}]), reward=1.0)),
+    "sampled token None": group(episode("q", sampled(token=None), reward=1.0)),
+    "log probability None": group(episode("q", sampled(logprob=None), reward=1.0)),
+    "log probability infinite": group(episode("q", sampled(logprob=-math.inf), reward=1.0)),
+    "bytes that are text": group(episode("q", sampled(bytes="b"), reward=1.0)),
+    "bytes of text": group(episode("q", sampled(bytes=["b"]), reward=1.0)),
     "tools with an object": group(spoilt(tools=[{"type": "function", "function": {"name": "f", "x": object()}}])),
 }  # fmt: skip
 
@@ -120,6 +136,16 @@ def snapshot(any_group: art.TrajectoryGroup) -> list[str]:
 def test_what_is_fine_is_returned_as_it_is() -> None:
     """Copies of a thousand episodes would cost time and memory for nothing."""
     fine = group(episode("q", choice("a"), metrics={"turns": 1, "won": True}), exceptions=[exception("late")])
+
+    (safe,) = loggable([fine])
+
+    assert safe is fine
+
+
+def test_a_reply_with_its_log_probabilities_is_fine() -> None:
+    """Every reply that is trained on has them."""
+    bare = sampled(bytes=None)
+    fine = group(episode("q", sampled()), episode("q", bare), episode("q", choice(Reply("a", token_ids=[1]))))
 
     (safe,) = loggable([fine])
 

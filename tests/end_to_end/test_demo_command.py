@@ -58,7 +58,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 def until_killed(directory: Path, *, after: str) -> Iterator[str]:
     command = [sys.executable, "-c", PROGRAM, str(directory)]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_WAIT_POLICY": "passive"}
+    environment = os.environ | {"OMP_WAIT_POLICY": "passive"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         for line in process.stdout:
@@ -79,7 +79,14 @@ def test_a_killed_demo_goes_on_where_it_stopped(run: Run) -> None:
 
 def test_the_end_shows_what_was_gained(run: Run) -> None:
     """Success before and after, an episode of each, the model's name, and how to use it."""
-    wanted = ("before the warm-up", "before GRPO", "after GRPO", "A held-out task before GRPO:", "model: order-desk@5")
+    wanted = (
+        "finished: max_steps=4",
+        "before the warm-up",
+        "before GRPO",
+        "after GRPO",
+        "A held-out task before GRPO:",
+        "model: order-desk@5",
+    )
 
     assert [text for text in wanted if text not in run.after_it] == []
     assert run.after_it.count("  user       age of order 01\n") == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,12 @@ SCENARIO = Scenario(id="s")
 class Verdict(BaseModel):
     label: str
     parts: list[Verdict] = []
+
+
+@dataclass(frozen=True)
+class Own:
+    id: str
+    sizes: tuple[int, ...] = (3,)
 
 
 class OwnTrajectory(art.Trajectory):
@@ -231,3 +238,18 @@ def _exception(kind: str, message: str) -> Any:
 
 def _full_disk(descriptor: int) -> None:
     raise OSError("no space left on device")
+
+
+@pytest.mark.parametrize("metadata", [{}, {("a", "b"): 1}], ids=["plain", "with a key that JSON cannot have"])
+def test_dataclasses_are_recorded_by_their_fields(path: Path, metadata: dict[Any, Any]) -> None:
+    """Scenarios and outcomes need not be pydantic models; their `repr` would be no use."""
+    whole = episode("hi", choice("5"))
+    whole.scenario, whole.outcome = Own("s"), {"parts": [Own("x")]}
+    group = art.TrajectoryGroup([whole])
+    whole.metadata.update(metadata)
+    write_groups(path, [group])
+
+    fields, objects = [read_groups(path, known)[0][0].trajectories[0] for known in ((), [Own("s")])]  # type: ignore[list-item]
+
+    assert (fields.scenario, fields.outcome) == ({"id": "s", "sizes": [3]}, {"parts": [{"id": "x", "sizes": [3]}]})  # type: ignore[attr-defined]
+    assert objects.scenario == Own("s")  # type: ignore[attr-defined]

@@ -176,6 +176,37 @@ async def test_a_full_disk_is_a_clear_error_and_the_next_run_settles_it(tmp_path
     assert (report.steps, steps(tmp_path)) == (3, [(1, False), (2, True), (3, False)])
 
 
+async def test_a_row_without_its_line_end_is_kept_and_not_written_twice(tmp_path: Path) -> None:
+    """All of it is there; and the next row must not grow onto it."""
+    await trainer(tmp_path, max_steps=2).run()
+    history, journal = files(tmp_path) / "history.jsonl", files(tmp_path) / "artkit" / "journal.jsonl"
+    history.write_bytes(history.read_bytes()[:-1])
+    journal.write_bytes(b"".join(journal.read_bytes().splitlines(keepends=True)[:-2]))
+
+    await trainer(tmp_path).run()
+
+    assert steps(tmp_path) == [(1, False), (2, False), (3, False)]
+
+
+async def test_a_row_is_on_the_disk_before_the_journal_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a power cut the journal would tell of a row that nobody can find."""
+    synced: list[str] = []
+    flush = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        by_inode = {path.stat().st_ino: path.name for path in files(tmp_path).rglob("*")}
+        synced.append(by_inode.get(os.fstat(descriptor).st_ino, ""))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    await trainer(tmp_path, max_steps=1).run()
+
+    interesting = [name for name in synced if name in ("artkit", "journal.jsonl", "history.jsonl", "recordings")]
+    began, recorded = ["journal.jsonl", "artkit"], ["recordings"]
+    intended_and_trained, logged_and_ended = ["journal.jsonl"] * 2, ["artkit", "journal.jsonl", "journal.jsonl"]
+    assert interesting == [*began, *recorded, *intended_and_trained, "history.jsonl", *logged_and_ended]
+
+
 async def test_a_directory_that_cannot_be_written_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
     """And named; the same run in another place works."""
     blocked = tmp_path / "blocked"

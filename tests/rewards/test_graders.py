@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 from typing import Any
 
@@ -449,12 +448,3 @@ def test_settings_that_cannot_work_are_refused_when_made(make, problem: str) -> 
 def test_the_last_box_of_a_text(text, box) -> None:
     """One that was cut off is none, and no earlier one stands in for it."""
     assert last_boxed(text) == box
-
-
-@pytest.mark.skipif(importlib.util.find_spec("math_verify") is not None, reason="math-verify is installed")
-def test_boxed_math_without_its_package_says_how_to_get_it() -> None:
-    """Before the run, not at the first reply."""
-    from artkit.rewards import boxed_math
-
-    with pytest.raises(ConfigurationError, match=r"pip install .*artkit-rl\[math\]"):
-        boxed_math()

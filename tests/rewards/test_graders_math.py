@@ -105,7 +105,6 @@ def test_threads_share_the_processes() -> None:
         workers.close()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="has no such timers")
 def test_a_process_whose_caller_is_gone_ends_by_itself() -> None:
     """A killed run must leave nothing behind that computes for ever."""
     script = Path(math_workers.__file__).with_name("math_worker.py")

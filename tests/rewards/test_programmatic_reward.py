@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import functools
 import threading
@@ -14,6 +15,7 @@ import pytest
 from artkit.episodes import Episode
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards import ProgrammaticReward, Score
+from artkit.rewards.off_loop import off_loop_slots
 
 
 def make_group(size: int) -> art.TrajectoryGroup:
@@ -243,3 +245,43 @@ def test_no_timeout_is_no_limit() -> None:
     group = asyncio.run(ProgrammaticReward(grade, timeout_s=None)(make_group(2)))
 
     assert rewards(group) == [0.0, 0.5]
+
+
+async def test_no_more_functions_run_at_once_than_a_machine_bears() -> None:
+    """A thousand threads that contend for the interpreter all pass their deadlines."""
+    inside, most = 0, 0
+    lock, gate, full = threading.Lock(), threading.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def count(episode: Episode) -> float:
+        nonlocal inside, most
+        with lock:
+            inside += 1
+            most = max(most, inside)
+        if most >= 32:
+            loop.call_soon_threadsafe(full.set)
+        gate.wait(30)
+        with lock:
+            inside -= 1
+        return 1.0
+
+    group = make_group(40)
+    scoring = asyncio.create_task(ProgrammaticReward(count)(group))
+    await full.wait()
+    gate.set()
+    await scoring
+
+    assert (most, len(group.trajectories)) == (32, 40)
+
+
+async def test_the_deadline_does_not_run_while_a_function_waits_for_its_turn() -> None:
+    """Who waits has not begun."""
+    group = make_group(1)
+    async with contextlib.AsyncExitStack() as busy:
+        for _ in range(32):
+            await busy.enter_async_context(off_loop_slots)
+        scoring = asyncio.create_task(ProgrammaticReward(grade, timeout_s=0.5)(group))
+        await asyncio.wait({scoring}, timeout=0.6)
+    await scoring
+
+    assert (rewards(group), group.exceptions) == ([0.0], [])

@@ -231,12 +231,14 @@ async def test_a_function_that_writes_its_own_episode_keeps_what_it_wrote(model:
         episode.messages_and_choices.append({"role": "user", "content": "hi"})
         episode.messages_and_choices.append(await ask(model, episode.messages()))
         episode.metrics["mine"] = 1
+        episode.reward = 0.7
         raise KeyError("door")
 
     episode = await capture_partial(rollout)(model, SCENARIO)
 
     assert turns(episode) == [{"role": "user", "content": "hi"}, "reply 0"]
     assert (episode.metrics["mine"], episode.metrics["turns"], episode.metrics["error"]) == (1, 1, True)
+    assert (episode.reward, episode.environment_reward) == (0.7, 0.7)  # type: ignore[attr-defined]
 
 
 async def test_such_a_function_need_not_return_its_episode(model: Any) -> None:

@@ -30,12 +30,20 @@ def test_connection_failures_in_a_row_are_counted_over_other_news() -> None:
     """An episode that broke off says nothing of whether the server can be reached now; one that ended well does."""
     budget = FailureBudget(1000, None)
     for _ in range(15):
-        budget.fail(LOST, GONE)
+        budget.fail(LOST, GONE, GONE)
     budget.fail(LOST)
     budget.succeed()
     for _ in range(15):
-        budget.fail(LOST, GONE)
+        budget.fail(LOST, GONE, GONE)
     budget.fail(BROKEN)
 
     with pytest.raises(OutageError, match="16 rollouts in a row"):
-        budget.fail(LOST, GONE)
+        budget.fail(LOST, GONE, GONE)
+
+
+def test_a_connection_that_somebody_else_lost_is_no_outage_of_the_model() -> None:
+    """A container that cannot be reached says nothing of the model's server."""
+    budget = FailureBudget(1000, None)
+
+    for _ in range(100):
+        budget.fail(BROKEN, GONE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from artkit.environments import Action, Environment, StepResult
 from artkit.episodes import Episode, FailurePolicy
 from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError
+from artkit.rewards import EnvironmentReward
 from artkit.rollouts import GatherCounts, Limits, MemberFinished, Rollout, Sampling, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import ChatServer, Reply, choice, episode
@@ -353,7 +355,7 @@ async def test_a_plain_art_rollout_is_gathered_as_it_is() -> None:
     assert isinstance(first, Episode)
     assert isinstance(second, Episode)
     assert (first.scenario, first.member, second.member, first.reward) == (Scenario(id="s0"), 0, 1, 0.5)
-    assert first.environment_reward == 0.5
+    assert (first.environment_reward, first.metrics["turns"]) == (0.5, 1)
     assert {"turns", "error", "truncated", "tool_errors", "retries", "duration_s"} <= set(first.metrics)
     assert gathered.counts == GatherCounts(started=4, grouped=2, failed={"environment": 2})
 
@@ -427,3 +429,110 @@ def test_gathers_work_in_one_event_loop_after_another() -> None:
         ]
 
     assert counts == [8, 8]
+
+
+async def ask(model: Any, scenario: Scenario) -> art.Trajectory:
+    """A rollout as ART's own scripts have it."""
+    start: list[Any] = [{"role": "user", "content": f"task {scenario.id}"}]
+    client = model.openai_client().with_options(max_retries=0)
+    completion = await client.chat.completions.create(model=model.get_inference_name(), messages=start)
+    return art.Trajectory(messages_and_choices=[*start, completion.choices[0]], reward=1.0)
+
+
+async def test_a_refused_key_stops_a_plain_rollout_at_once_too() -> None:
+    """It is the same refusal, and was paid for eight times over."""
+    asked = []
+
+    async def counted(model: Any, scenario: Scenario) -> art.Trajectory:
+        asked.append(scenario.id)
+        return await ask(model, scenario)
+
+    async with ChatServer(echo) as server:
+        model = server.model()
+        model.inference_api_key = "wrong"
+        with pytest.raises(OutageError, match="AuthenticationError"):
+            await gather_groups(counted, model, scenarios(2), max_concurrent=1)
+        await model.openai_client().close()
+
+    assert asked == ["s0"]
+
+
+async def test_a_plain_rollout_that_fails_after_a_turn_leaves_a_partial_episode() -> None:
+    """What was paid for is kept, and told apart from what never began."""
+
+    async def breaks(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = await ask(model, scenario)
+        if scenario.id == "s1":
+            raise KeyError("door")
+        return trajectory
+
+    async with ChatServer(echo) as server:
+        model = server.model()
+        gathered = await gather_groups(breaks, model, scenarios(2), rollouts_per_group=1)
+        await model.openai_client().close()
+
+    assert [(str(one.failure), one.metrics["turns"]) for one in gathered.lost] == [("KeyError: 'door'", 1)]  # type: ignore[attr-defined]
+    assert gathered.counts == GatherCounts(started=2, grouped=1, lost={"environment": 1})
+
+
+async def test_a_rollout_that_asks_nobody_needs_no_endpoint() -> None:
+    """A model may be no more than a name for what a rollout does on its own."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        return art.Trajectory(messages_and_choices=[choice(model.name)])
+
+    model = art.Model(name="nobody", project="p")
+    gathered = await gather_groups(rollout, model, scenarios(1), rollouts_per_group=1)
+
+    assert gathered.counts.grouped == 1
+
+
+async def test_an_outage_that_a_framework_wrapped_is_one() -> None:
+    """Frameworks wrap everything in errors of their own."""
+
+    async def wrapping(model: Any, scenario: Scenario) -> art.Trajectory:
+        try:
+            return await ask(model, scenario)
+        except Exception as error:
+            raise RuntimeError("agent failed") from error
+
+    async with ChatServer(lambda body: Reply(drop="before")) as server:
+        model = server.model()
+        with pytest.raises(OutageError, match=r"16 rollouts in a row found no connection .*agent failed"):
+            await gather_groups(wrapping, model, scenarios(10), max_concurrent=1)
+        await model.openai_client().close()
+
+
+async def test_what_was_finished_when_a_gather_is_stopped_comes_with_the_error() -> None:
+    """It was paid for, and holds the failures that stopped it."""
+    async with ChatServer(echo) as server:
+        with pytest.raises(AllRolloutsFailedError) as stopped:
+            await gather_groups(
+                Rollout(Failing),
+                server.model(),
+                [HOW[0], HOW[1], HOW[2], HOW[0]],
+                rollouts_per_group=1,
+                reward=EnvironmentReward(),
+                max_exceptions=1,
+                max_concurrent=1,
+            )
+
+    gathered = stopped.value.gathered
+    assert ids(gathered.groups) == ["not", "later", "at once", "not"]
+    assert [[one.reward for one in group.trajectories] for group in gathered.groups] == [[1.0], [], [], []]
+    assert [str(one.failure) for one in gathered.lost] == ["KeyError: 'door'"]
+    assert gathered.groups[2].exceptions[0].type == "OSError"
+    assert gathered.counts == GatherCounts(started=3, grouped=1, lost={"environment": 1}, failed={"environment": 1})
+    assert pickle.loads(pickle.dumps(stopped.value)).gathered is None
+
+
+async def test_members_of_a_group_that_was_not_complete_come_with_the_error() -> None:
+    """Most episodes of a stopped gather are in such groups."""
+    refused = Reply(status=401, error="no")
+
+    async with ChatServer(["hi", refused]) as server:
+        with pytest.raises(OutageError) as stopped:
+            await gather_groups(Rollout(OneTurn), server.model(), scenarios(2), max_concurrent=1)
+
+    assert [len(group.trajectories) for group in stopped.value.gathered.groups] == [1, 0]
+    assert str(stopped.value.gathered.counts) == "1 of 2 rollouts grouped, 1 failed (fatal)"

@@ -330,6 +330,19 @@ async def test_an_episode_is_played_again_in_a_fresh_environment() -> None:
     assert (episode.metrics["retries"], episode.metrics["turns"], len(made)) == (1, 2, 2)
 
 
+async def test_an_episode_that_is_played_again_samples_anew() -> None:
+    """The same seeds give the same replies, and those may be what broke it."""
+    async with ChatServer(["hi"] * 3) as server:
+        policy = FailurePolicy(rollout_retries=2)
+        await Rollout(failing("step", KeyError("door")), sampling=Sampling(seed=1), failure_policy=policy)(
+            server.model(), SCENARIO
+        )
+    first, *others = [request["seed"] for request in server.requests]
+
+    assert first == Sampling(seed=1).request_seed("s", 0, 0)
+    assert len({first, *others}) == 3
+
+
 async def test_replays_end_with_the_last_failure() -> None:
     """The budget is the caller's."""
     async with ChatServer(["hi"] * 3) as server:

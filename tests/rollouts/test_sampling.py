@@ -61,3 +61,11 @@ def test_every_request_of_a_group_has_its_own_seed() -> None:
 def test_without_a_seed_no_request_has_one() -> None:
     """The server then samples as it likes."""
     assert Sampling().request_seed("a", 0, 0) is None
+
+
+def test_a_first_play_has_the_seeds_it_always_had() -> None:
+    """A validation is compared with those of earlier versions."""
+    assert (Sampling(seed=1).request_seed("a", 2, 3), Sampling(seed=1).request_seed("a", 2, 3, replay=1)) == (
+        401779975,
+        1603695678,
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from artkit.episodes import Episode, FailureKind
 from artkit.errors import RewardError
-from artkit.rewards import RewardAdapter
+from artkit.rewards import ProgrammaticReward, RewardAdapter
 from artkit.rollouts import GatherCounts, GatheredGroups, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import choice
@@ -162,12 +163,23 @@ def _failing(group: art.TrajectoryGroup) -> Any:
     return _sync(group)
 
 
+async def _cancelled(group: art.TrajectoryGroup) -> Any:
+    if group.metadata["scenario_id"] == "a":
+        raise asyncio.CancelledError
+    return _sync(group)
+
+
 def _none(group: art.TrajectoryGroup) -> Any:
     return None if group.metadata["scenario_id"] == "a" else _sync(group)
 
 
 @pytest.mark.parametrize(
-    ("reward", "cause"), [(_failing, "OSError: no judge"), (_none, "RewardError: the reward returned None")]
+    ("reward", "cause"),
+    [
+        (_failing, "OSError: no judge"),
+        (_none, "RewardError: the reward returned None"),
+        (_cancelled, "RewardError: the reward raised a CancelledError"),
+    ],
 )
 async def test_a_callable_that_cannot_score_a_group_costs_that_group_alone(reward: Any, cause: str) -> None:
     """One failure of the judge in ART's `after_each` loses every group of the gather."""
@@ -242,3 +254,33 @@ async def test_without_a_reward_the_rollouts_own_stand() -> None:
         return art.Trajectory(messages_and_choices=[choice("b")], reward=0.25)
 
     assert rewards(await gathered(None, played)) == [[0.25] * 3] * 2
+
+
+async def test_a_cancelled_error_of_a_grader_costs_its_member() -> None:
+    """A pool that was shut down must not end the run, nor look as if the caller had."""
+
+    async def grade(episode: Episode) -> float:
+        if episode.member == 1:
+            raise asyncio.CancelledError
+        return 1.0
+
+    result = await gathered(ProgrammaticReward(grade))
+
+    assert rewards(result) == [[1.0, 1.0]] * 2
+    assert "grade" in result.groups[0].exceptions[0].message
+    assert "raised a CancelledError, though nobody cancelled it" in result.groups[0].exceptions[0].message
+
+
+async def test_a_cancelled_error_of_an_adapter_costs_its_group() -> None:
+    """`on_error` decides, as for any error."""
+
+    class Cancelled(RewardAdapter):
+        async def score(self, group: art.TrajectoryGroup) -> list[Any]:
+            if group.metadata["scenario_id"] == "a":
+                raise asyncio.CancelledError
+            return [1.0] * len(group.trajectories)
+
+    result = await gathered(Cancelled())
+
+    assert rewards(result) == [[], [1.0] * 3]
+    assert result.groups[0].exceptions[0].message.startswith("Cancelled raised a CancelledError")

@@ -145,6 +145,8 @@ def test_any_object_with_an_id_is_a_scenario() -> None:
     [
         ([], r"scenarios=\(\) is empty"),
         ([Own("a"), {"id": "b"}], r"scenarios\[1\] is a dict without an id"),
+        ([Own("a"), Own(2)], r"scenarios\[1\] has the id 2, which is no text"),  # type: ignore[arg-type]
+        ([Own("")], r"scenarios\[0\] has the id '', which is no text"),
         ([Own("a"), Own("b"), Own("a")], "1 of the scenarios' ids come more than once: 'a'"),
     ],
 )

@@ -14,6 +14,7 @@ import pytest
 
 from artkit import ConfigurationError, KeepLatest, Rollout
 from artkit.testing import DiaryBackend, read_diary
+from artkit.tracking import Warned
 
 
 async def test_the_backend_is_closed_on_success(workshop: Any) -> None:
@@ -24,7 +25,7 @@ async def test_the_backend_is_closed_on_success(workshop: Any) -> None:
     assert workshop.backend.diary[-1].call == "close"
 
 
-@pytest.mark.parametrize("call", ["register", "prepare", "get_step", "train", "delete_checkpoints"])
+@pytest.mark.parametrize("call", ["register", "prepare", "get_step", "train"])
 async def test_the_backend_is_closed_on_an_error_and_the_error_comes_through(workshop: Any, call: str) -> None:
     """Whoever reads the trace sees what went wrong, not what closing made of it."""
     backend = DiaryBackend(workshop.server, fail={call: RuntimeError("it broke")})
@@ -51,6 +52,16 @@ async def test_an_error_in_closing_is_a_note_on_the_error_before_it(workshop: An
         await workshop.trainer(backend=backend).run()
 
     assert caught.value.__notes__ == ["closing DiaryBackend failed too: OSError('second')"]
+
+
+async def test_an_error_in_closing_after_success_does_not_cost_the_report(workshop: Any) -> None:
+    """The run is done; that something was left behind is a warning."""
+    backend = DiaryBackend(workshop.server, fail={"close": OSError("stuck")})
+
+    report = await workshop.trainer(backend=backend).run()
+
+    warnings = [event.text for event in workshop.told.of(Warned)]
+    assert (report.steps, warnings) == (2, ["closing DiaryBackend failed: OSError('stuck')"])
 
 
 async def test_a_cancelled_run_closes_its_backend_and_can_be_resumed(workshop: Any) -> None:

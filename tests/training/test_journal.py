@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,8 @@ from artkit.training.journal import (
     Logged,
     Trained,
     Validated,
-    cut_torn_line,
 )
+from artkit.training.torn_line import mend_last_line
 
 ENTRIES: list[Entry] = [
     Began(step=3, fingerprint={"data": "abc", "learning_rate": 1e-5}, history_bytes=17),
@@ -58,7 +59,7 @@ def test_a_journal_is_readable_by_its_user_alone(tmp_path: Path) -> None:
     assert (tmp_path / "journal.jsonl").stat().st_mode & 0o777 == 0o600
 
 
-@pytest.mark.parametrize("cut", [1, 2, 10, 30])
+@pytest.mark.parametrize("cut", [2, 10, 30])
 def test_a_last_line_that_was_cut_off_did_not_happen(tmp_path: Path, cut: int) -> None:
     """And the next entry begins on a line of its own."""
     journal = written(tmp_path / "journal.jsonl")
@@ -83,16 +84,58 @@ def test_a_damaged_line_in_the_middle_is_refused_with_its_number(tmp_path: Path,
         journal.read()
 
 
-def test_a_journal_is_set_aside_under_a_name_that_is_free(tmp_path: Path) -> None:
-    """No earlier one is lost."""
+def test_a_last_line_that_lacks_only_its_end_did_happen(tmp_path: Path) -> None:
+    """All of it is there, and the next entry begins on a line of its own."""
+    journal = written(tmp_path / "journal.jsonl")
+    journal.path.write_bytes(journal.path.read_bytes()[:-1])
+
+    before = journal.read()
+    journal.append(Ended(reason="again"))
+
+    assert before == ENTRIES
+    assert journal.read() == [*ENTRIES, Ended(reason="again")]
+
+
+def test_a_journal_of_a_later_format_is_refused_by_its_number(tmp_path: Path) -> None:
+    """It is not damaged, and nobody should look for what is wrong with a line of it."""
+    journal = Journal(tmp_path / "journal.jsonl")
+    journal.path.write_text('{"kind": "began", "format": 2, "news": true}\n')
+
+    with pytest.raises(ResumeError, match="is a journal of format 2, and this artkit reads up to 1"):
+        journal.read()
+
+
+def test_a_journal_says_its_format(tmp_path: Path) -> None:
+    """Else no later version could tell."""
+    first = written(tmp_path / "journal.jsonl").path.read_text().splitlines()[0]
+
+    assert json.loads(first)["format"] == 1
+
+
+def test_a_journal_and_its_recordings_are_set_aside_under_a_number_that_is_free(tmp_path: Path) -> None:
+    """No earlier ones are lost, and what belongs together is found together."""
+    recordings = tmp_path / "recordings"
     for _ in range(2):
-        written(tmp_path / "journal.jsonl").set_aside()
+        recordings.mkdir()
+        written(tmp_path / "journal.jsonl").set_aside(recordings)
 
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["journal.1.jsonl", "journal.2.jsonl"]
-    assert Journal(tmp_path / "journal.jsonl").set_aside() is None
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "journal.1.jsonl", "journal.2.jsonl", "recordings.1", "recordings.2",
+    ]  # fmt: skip
+    assert Journal(tmp_path / "journal.jsonl").set_aside(recordings) is None
 
 
-@given(st.lists(st.binary().filter(lambda line: b"\n" not in line), max_size=5), st.binary(max_size=200_000))
+def _is_row(text: bytes) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+@given(
+    st.lists(st.binary().filter(lambda line: b"\n" not in line), max_size=5),
+    st.binary(max_size=200_000).filter(lambda text: not _is_row(text)),
+)
 def test_only_what_stands_behind_the_last_line_end_is_cut(lines: list[bytes], torn: bytes) -> None:
     """Whole lines are whole entries."""
     import tempfile
@@ -103,6 +146,6 @@ def test_only_what_stands_behind_the_last_line_end_is_cut(lines: list[bytes], to
         path = Path(directory) / "file"
         path.write_bytes(whole + torn)
 
-        cut_torn_line(path)
+        mend_last_line(path)
 
         assert path.read_bytes() == whole

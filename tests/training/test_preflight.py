@@ -10,7 +10,7 @@ from typing import Any
 import art
 import pytest
 
-from artkit import ConfigurationError, Every, KeepBest, Never, RewardAdapter, Score, Validation
+from artkit import ConfigurationError, Every, KeepBest, Never, PromptScenario, RewardAdapter, Score, Validation
 from artkit.testing import DiaryBackend
 
 
@@ -129,6 +129,14 @@ async def test_a_scenario_that_is_trained_and_validated_on_is_refused(
     """What was trained on says nothing about the rest."""
     with pytest.raises(ConfigurationError, match="1 scenarios of validation 'val' are trained on too, such as 'a'"):
         await workshop.trainer(validation=held_out("a", "x")).run()
+
+
+async def test_a_task_that_is_trained_on_under_another_id_is_refused(workshop: Any) -> None:
+    """The model learns what is asked, not what it is called."""
+    twin = PromptScenario(id="twin", messages=[{"role": "user", "content": "a"}])
+
+    with pytest.raises(ConfigurationError, match="such as 'twin', which is 'a' in the training data"):
+        await workshop.trainer(validation=Validation([twin])).run()
 
 
 async def test_two_validations_of_one_name_are_refused(workshop: Any, held_out: Callable[..., Validation]) -> None:

@@ -107,6 +107,39 @@ async def test_a_run_on_such_a_backend_warns_once_and_goes_on(workshop: Any) -> 
     assert (report.steps, len(warnings)) == (2, 1)
 
 
+async def test_a_failure_to_delete_is_a_warning_and_tried_again_after_the_next_step(workshop: Any) -> None:
+    """A service that did not answer once must not cost the run, nor fill the disk for the rest of it."""
+    backend = DiaryBackend(workshop.server, fail={"delete_checkpoints": TimeoutError("busy")})
+
+    report = await workshop.trainer(backend=backend, checkpoint_policy=KeepLatest()).run()
+
+    warnings = [event.text for event in workshop.told.of(Warned)]
+    assert report.steps == 2
+    assert warnings == ["checkpoints were not pruned after step 1: TimeoutError: busy; tried again after the next step"]
+    assert backend.checkpoint_steps(workshop.model()) == {2}
+
+
+async def test_the_checkpoint_that_a_kl_penalty_s_adapter_lies_in_is_kept(workshop: Any) -> None:
+    """The options may name it by its path."""
+
+    class Penalized(DiaryBackend):
+        async def train(
+            self, model: Any, groups: Any, *, learning_rate: float = 0.0, kl_ref_adapter_path: str | None = None
+        ) -> Any:
+            return await super().train(model, groups, learning_rate=learning_rate)
+
+    for path in (workshop.model_dir / "checkpoints" / "0001" / "adapter", workshop.directory / "0002"):
+        await workshop.trainer(
+            backend=Penalized(workshop.server),
+            checkpoint_policy=KeepLatest(),
+            resume="never",
+            settings={"num_epochs": 2, "train_options": {"kl_ref_adapter_path": str(path)}},
+        ).run()
+        saved = workshop.backend.checkpoint_steps(workshop.model())
+
+        assert saved == ({1, 4} if "adapter" in str(path) else {8})
+
+
 async def test_the_kl_reference_step_is_kept(workshop: Any) -> None:
     """The options say which checkpoint the penalty is measured from."""
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from artkit import Every, Validation
+from artkit import Every, KeepLatest, Validation
+from artkit.testing import DiaryBackend
 from artkit.tracking import RunFinished
 
 BACKEND = '''
@@ -108,3 +109,49 @@ async def test_a_report_is_made_also_where_the_recordings_are_gone(workshop: Any
     report = await workshop.trainer().run()
 
     assert "'Hello'" in report.usage
+
+
+async def test_the_best_step_is_one_that_can_still_be_opened(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """The policy looks at the whole history and deletes what is not best in it; the report must not name that."""
+    workshop.answers.replies = {"x": ["5", "1"], "y": ["5", "1"]}
+    policy = KeepLatest()
+
+    report = await workshop.trainer(validation=held_out(schedule=Every(1)), checkpoint_policy=policy).run()
+
+    assert workshop.backend.checkpoint_steps(workshop.model()) == {2}
+    assert (report.best_step, report.best_value) == (2, 1.0)
+
+
+async def test_the_best_step_of_an_earlier_run_is_named_where_it_is_the_one_that_is_kept(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """The report and the pruner look at the same history."""
+    workshop.answers.replies = {"x": ["5", "1"], "y": ["5", "1"]}
+    validation = held_out(schedule=Every(1))
+    await workshop.trainer(validation=validation).run()
+
+    report = await workshop.trainer(validation=validation, resume="never").run()
+
+    assert workshop.backend.checkpoint_steps(workshop.model()) == {1, 4}
+    assert (report.best_step, report.best_value) == (1, 5.0)
+
+
+async def test_a_backend_that_does_not_answer_at_the_end_does_not_cost_the_report(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """The run is done by then."""
+
+    class Silent(DiaryBackend):
+        def checkpoint_steps(self, model: Any) -> frozenset[int]:
+            if self.calls("train"):
+                raise TimeoutError("busy")
+            return super().checkpoint_steps(model)
+
+        def _step(self, model: Any) -> int:
+            return max(DiaryBackend.checkpoint_steps(self, model), default=0)
+
+    report = await workshop.trainer(backend=Silent(workshop.server), validation=held_out()).run()
+
+    assert (report.steps, report.best_step) == (2, 2)

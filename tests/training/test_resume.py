@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,8 +11,20 @@ from typing import Any
 import pytest
 from filelock import FileLock, Timeout
 
-from artkit import AtStart, Every, EveryEpoch, KeepLatest, ResumeError, ScenarioOrder, Validation
+from artkit import (
+    AtStart,
+    Every,
+    EveryEpoch,
+    KeepLatest,
+    Limits,
+    ResumeError,
+    Rollout,
+    Sampling,
+    ScenarioOrder,
+    Validation,
+)
 from artkit.testing import DiaryBackend
+from artkit.tracking import Warned
 
 
 class DyingError(Exception):
@@ -130,6 +143,9 @@ async def test_max_steps_counts_the_whole_run_resumes_included(workshop: Any) ->
     [
         ({"train": ["a", "b", "c", "e"]}, "the training data changed"),
         ({"settings": {"seed": 1}}, "the training data changed"),
+        ({"settings": {"seed": 1}}, "seed was 0 and is 1"),
+        ({"rollout": Sampling(seed=1)}, "sampling was"),
+        ({"rollout": Limits(max_turns=1)}, "max_turns was None and is 1"),
         ({"settings": {"groups_per_step": 4}}, "groups_per_step was 2 and is 4"),
         ({"settings": {"rollouts_per_group": 3}}, "rollouts_per_group was 2 and is 3"),
         ({"settings": {"learning_rate": 0.5}}, "learning_rate was 1e-05 and is 0.5"),
@@ -143,6 +159,8 @@ async def test_changed_data_or_settings_are_refused_with_the_choices(
     await workshop.trainer(settings={"max_steps": 1}).run()
     if "train" in changes:
         changes = {"train": workshop.scenarios(*changes["train"])}
+    if "rollout" in changes:
+        changes = {"rollout": rollout(workshop, changes["rollout"])}
 
     with pytest.raises(ResumeError) as caught:
         await workshop.trainer(**changes).run()
@@ -150,6 +168,21 @@ async def test_changed_data_or_settings_are_refused_with_the_choices(
     assert what in caught.value.problem
     assert ['resume="never"' in caught.value.hint, "run_name" in caught.value.hint] == [True, True]
     assert workshop.backend.calls("train") == ()
+
+
+def rollout(workshop: Any, part: Sampling | Limits) -> Rollout[Any]:
+    if isinstance(part, Sampling):
+        return Rollout(workshop.Numbers, sampling=part)
+    return Rollout(workshop.Numbers, sampling=Sampling(seed=0), limits=part)
+
+
+async def test_a_longer_timeout_does_not_keep_a_run_from_resuming(workshop: Any) -> None:
+    """It is how a run is mended that could not reach its service in time."""
+    await workshop.trainer(settings={"max_steps": 1}).run()
+
+    report = await workshop.trainer(rollout=rollout(workshop, Limits(request_timeout_s=900))).run()
+
+    assert report.steps == 2
 
 
 class Tuning:
@@ -167,7 +200,10 @@ async def test_an_option_whose_repr_holds_its_address_does_not_keep_a_run_from_r
             return await super().train(model, groups, learning_rate=learning_rate)
 
     for max_steps in (1, 2):
-        settings = {"max_steps": max_steps, "train_options": {"tuning": Tuning(3), "names": {"x", "y", "z"}}}
+        settings = {
+            "max_steps": max_steps,
+            "train_options": {"tuning": Tuning(3), "how": functools.partial(max, Tuning(3)), "names": {"x", "y", "z"}},
+        }
         report = await workshop.trainer(backend=Open(workshop.server), settings=settings).run()
 
     assert report.steps == 2
@@ -192,6 +228,40 @@ async def test_a_backend_that_is_further_ahead_than_one_training_is_refused(work
         await workshop.trainer().run()
 
 
+async def test_a_training_that_finished_after_its_session_was_killed_is_told_from_a_stranger_s(workshop: Any) -> None:
+    """A service trains on when nobody waits for it: the batch was begun twice, so it may have been trained on twice."""
+    for _ in range(2):
+        with pytest.raises(DyingError):
+            await workshop.trainer(backend=Dying(workshop.server, before=1)).run()
+    for step in (1, 2):
+        (workshop.model_dir / "checkpoints" / f"{step:04d}").mkdir()
+
+    report = await workshop.trainer().run()
+
+    warnings = [event.text for event in workshop.told.of(Warned)]
+    assert [row["step"] for row in workshop.rows("train")] == [2, 3]
+    assert [text for text in warnings if "batch 0 was begun 2 times" in text] != []
+    assert report.steps == 2
+
+
+async def test_a_training_that_finishes_late_within_a_session_is_a_warning(workshop: Any) -> None:
+    """The step that the journal holds is the backend's own, so that the next session finds it where it was left."""
+
+    class Jumping(DiaryBackend):
+        async def train(self, model: Any, groups: Any, *, learning_rate: float = 0.0) -> Any:
+            await super().train(model, [], learning_rate=learning_rate)
+            return await super().train(model, groups, learning_rate=learning_rate)
+
+    await workshop.trainer(backend=Jumping(workshop.server), settings={"max_steps": 1}).run()
+
+    report = await workshop.trainer().run()
+
+    warnings = [event.text for event in workshop.told.of(Warned)]
+    assert [text for text in warnings if "train() of Jumping went from step 0 to 2: a training that" in text] != []
+    assert [row["step"] for row in workshop.rows("train")] == [2, 3]
+    assert report.steps == 2
+
+
 async def test_a_backend_that_is_behind_is_refused(workshop: Any) -> None:
     """Weights are missing; going on would train batches on others than the log says."""
     await workshop.trainer().run()
@@ -210,7 +280,9 @@ async def test_resume_never_begins_anew_on_the_present_weights(workshop: Any) ->
 
     assert report.steps == 2
     assert [row["step"] for row in workshop.rows("train")] == [1, 2, 3, 4]
-    assert (workshop.model_dir / "artkit" / "journal.1.jsonl").exists()
+    own = workshop.model_dir / "artkit"
+    assert (own / "journal.1.jsonl").exists()
+    assert len(list((own / "recordings.1").iterdir())) == len(list((own / "recordings").iterdir())) == 2
 
 
 async def test_resume_require_refuses_to_begin_anew(workshop: Any) -> None:
@@ -396,6 +468,31 @@ async def test_another_process_that_holds_the_run_keeps_it(workshop: Any) -> Non
     await holder.wait()
 
     assert (await workshop.trainer().run()).steps == 2
+
+
+async def test_a_run_that_is_held_is_refused_before_its_backend_is_opened(workshop: Any) -> None:
+    """Opening may start a server on the GPU that the other process uses; and the place is the backend's own."""
+
+    class Local(DiaryBackend):
+        def __init__(self, server: Any) -> None:
+            super().__init__(server)
+            self._path = str(workshop.directory / "elsewhere")
+
+        async def register(self, model: Any) -> None:
+            model.base_path = self._path
+            await super().register(model)
+
+    directory = workshop.directory / "elsewhere" / "workshop" / "models" / "agent" / "artkit"
+    directory.mkdir(parents=True)
+
+    with FileLock(directory / "lock"), pytest.raises(ResumeError, match="another process is running this run"):
+        await workshop.trainer(backend=Local(workshop.server)).run()
+    refused = [entry.call for entry in workshop.backend.diary]
+
+    report = await workshop.trainer(backend=Local(workshop.server)).run()
+
+    assert refused == ["close"]
+    assert (report.steps, (directory / "journal.jsonl").exists()) == (2, True)
 
 
 async def test_a_time_out_of_another_lock_is_not_taken_for_that_of_the_run(workshop: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -381,3 +382,25 @@ async def test_metrics_that_differ_between_episodes_are_means_over_those_that_ha
 
     (row,) = workshop.rows("train")
     assert (row["train/won"], row["train/reward_ish"], row["train/reward"]) == (1.0, 4.0, 0.5)
+
+
+async def test_a_metric_of_an_environment_that_is_named_like_the_trainer_s_is_logged_under_another_name(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Neither may be lost, and a resumed run knows its rows by its own."""
+
+    class Naming(workshop.Numbers):
+        async def step(self, action: Any) -> Any:
+            names = ("epoch", "batch_index", "recovered", "scenarios", "rollouts_grouped")
+            return dataclasses.replace(await super().step(action), metrics=dict.fromkeys(names, 7.0))
+
+    await workshop.trainer(rollout=Rollout(Naming), validation=[held_out(), held_out("z", name="more")]).run()
+
+    train, val = workshop.rows("train")[0], {k: v for row in workshop.rows("val") for k, v in row.items()}
+    assert (train["train/epoch"], train["train/batch_index"], train["train/rollouts_grouped"]) == (0.0, 0.0, 4.0)
+    assert "train/recovered" not in train
+    assert {train[f"train/metric_{name}"] for name in ("epoch", "batch_index", "recovered", "rollouts_grouped")} == {
+        7.0
+    }
+    assert (val["val/scenarios"], val["val/metric_scenarios"]) == (2.0, 7.0)
+    assert (val["val/more/scenarios"], val["val/more/metric_scenarios"]) == (1.0, 7.0)

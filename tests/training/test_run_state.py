@@ -24,7 +24,7 @@ def test_the_state_after_each_entry_is_what_the_entry_says() -> None:
     emptied = dataclasses.replace(
         began, batch=EMPTIED, cursor=Cursor(0, 2), empty_in_a_row=1, carried={"submitted": 2.0, "kept": 0.0}
     )
-    intended = dataclasses.replace(emptied, pending=INTENDED, elapsed_s=2.0)
+    intended = dataclasses.replace(emptied, pending=INTENDED, attempts=1, elapsed_s=2.0)
     trained = dataclasses.replace(
         began, step=4, trained=1, batch=INTENDED, cursor=Cursor(1), unlogged=TRAINED, elapsed_s=3.0
     )
@@ -64,6 +64,7 @@ def test_a_session_that_ended_by_itself_starts_the_count_of_empty_batches_anew()
         ([BEGAN, INTENDED], 3, None),
         ([BEGAN, INTENDED], 4, Trained(index=1, step=4)),
         ([BEGAN, INTENDED, TRAINED], 4, None),
+        ([BEGAN, INTENDED, INTENDED], 5, Trained(index=1, step=5)),
     ],
 )
 def test_the_backend_s_step_says_whether_the_pending_batch_was_trained_on(
@@ -82,6 +83,8 @@ def test_the_backend_s_step_says_whether_the_pending_batch_was_trained_on(
         ([BEGAN], 4, "at step 4, but this run left it at 3"),
         ([BEGAN, INTENDED], 2, "journal says step 3, but the backend has only step 2"),
         ([BEGAN, INTENDED], 5, "at step 5, but this run left it at 3"),
+        ([BEGAN, INTENDED, INTENDED], 6, "at step 6, but this run left it at 3"),
+        ([BEGAN, INTENDED, INTENDED, TRAINED, INTENDED], 6, "at step 6, but this run left it at 4"),
     ],
 )
 def test_a_backend_that_stands_where_this_run_cannot_have_brought_it_is_refused(

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import art
 import pytest
 
 from artkit import Every, Validation
@@ -75,3 +76,21 @@ async def test_a_resumed_run_says_where_it_begins(workshop: Any) -> None:
     await workshop.trainer(settings={"max_steps": 2}).run()
 
     assert [event.start_step for event in workshop.told.of(RunStarted)] == [0, 1]
+
+
+async def test_a_count_of_tokens_that_is_no_number_costs_nothing(workshop: Any) -> None:
+    """A rollout of a user's own may put anything there; it is only shown."""
+
+    async def odd(model: Any, scenario: Any) -> Any:
+        turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        reward = float(len(workshop.told.of(RolloutFinished)) % 2)
+        return art.Trajectory(messages_and_choices=turns, reward=reward, metrics={"completion_tokens": float("nan")})
+
+    async def keep(group: Any) -> Any:
+        return group
+
+    report = await workshop.trainer(rollout=odd, reward=keep, filters=None).run()
+
+    assert report.steps == 2
+    assert {event.tokens for event in workshop.told.of(RolloutFinished)} == {0}
+    assert [event.tokens_per_s for event in workshop.told.of(StepFinished)] == [None, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,7 @@ from artkit import (
     RewardAdapter,
     Validation,
 )
-from artkit.testing import Reply
+from artkit.testing import DiaryBackend, Reply
 from artkit.tracking import ValidationFinished, Warned
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ async def test_evaluate_leaves_a_backend_open_that_was_open(workshop: Any, held_
 
 async def test_evaluate_works_before_and_after_a_run(workshop: Any, held_out: Callable[..., Validation]) -> None:
     """The run has closed the backend; and its server may come back at another address."""
-    from artkit.testing import ChatServer, DiaryBackend
+    from artkit.testing import ChatServer
 
     backend = DiaryBackend(ChatServer(workshop.answers))
     workshop.answers.replies = {"x": "2", "y": "4"}
@@ -214,3 +215,73 @@ async def test_evaluate_works_before_and_after_a_run(workshop: Any, held_out: Ca
 
     assert before["val"].metrics["reward"] == after["val"].metrics["reward"] == 3.0
     assert backend.diary[-1].call == "close"
+
+
+async def test_evaluate_closes_what_it_opened_also_the_second_time(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """A backend that was closed is not open, although the model knows it."""
+    trainer = workshop.trainer(validation=held_out())
+
+    await trainer.evaluate()
+    await trainer.evaluate()
+
+    assert [entry.call for entry in workshop.backend.diary] == ["register", "prepare", "close"] * 2
+
+
+async def test_evaluate_is_refused_while_a_run_is_under_way_and_leaves_it_alone(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Whichever ends first would close the backend under the other."""
+    trainer = workshop.trainer(validation=held_out(), backend=(backend := Waiting(workshop.server)))
+    run = asyncio.create_task(trainer.run())
+    await backend.is_training.wait()
+
+    for call in (trainer.evaluate, trainer.run, trainer.smoke):
+        with pytest.raises(ConfigurationError, match="while run\\(\\) of the same trainer is under way"):
+            await call()
+    backend.let_go.set()
+    report = await run
+    results = await trainer.evaluate()
+
+    assert (report.steps, list(results)) == (2, ["val"])
+    assert [entry.call for entry in backend.diary].count("close") == 2
+
+
+class Waiting(DiaryBackend):
+    """Trains once it is let go."""
+
+    def __init__(self, server: Any) -> None:
+        super().__init__(server)
+        self.is_training, self.let_go = asyncio.Event(), asyncio.Event()
+
+    async def train(self, model: Any, groups: Any, *, learning_rate: float = 0.0) -> Any:
+        self.is_training.set()
+        await self.let_go.wait()
+        return await super().train(model, groups, learning_rate=learning_rate)
+
+
+async def test_what_a_judge_costs_in_evaluate_is_booked_to_eval(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Else it would look like a cost of training."""
+    from art.metrics import MetricsBuilder
+
+    booked = []
+
+    async def grade(group: Any) -> Any:
+        booked.append(MetricsBuilder.get_active().cost_context)
+        return group
+
+    await workshop.trainer(validation=held_out("x", reward=grade)).evaluate()
+
+    assert booked == ["eval"]
+
+
+async def test_the_means_of_a_validation_are_worked_out_once(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Making large groups safe for the log takes long."""
+    result = (await workshop.trainer(validation=held_out()).evaluate())["val"]
+
+    assert result.metrics is result.metrics

@@ -247,3 +247,10 @@ def test_no_answer_has_neither_status_nor_wait() -> None:
     error = TimeoutError()
 
     assert (status_code(error), retry_after_s(error)) == (None, None)
+
+
+def test_an_answer_that_cannot_be_read_is_asked_for_again() -> None:
+    """It reports the status of that answer, which is a 200."""
+    error = openai.APIResponseValidationError(httpx.Response(200, request=REQUEST), body=None)
+
+    assert (is_retryable(error), is_fatal(error), is_connection_failure(error)) == (True, False, False)

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 __all__ = ["usage_example"]
 
+_ASKING = ("system", "developer", "user")
+_MAX_CHARACTERS = 500
+
 
 def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: Sequence[Mapping[str, Any]] = ()) -> str:
     """Return a complete script that opens `backend` again and asks the trained model something.
@@ -21,7 +24,8 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
     Args:
         model: The trained model.
         backend: The backend it was trained on; one like it is made.
-        messages: What to ask.
+        messages: What to ask: of these, what comes up to the first message of a user, long texts shortened and anything
+            that is no text left out, for a person has to read it.
     """
     module, name = _import_of(type(backend))
     names = {"name": model.name, "project": model.project, "base_model": model.base_model}
@@ -29,7 +33,7 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
         names["run_name"] = run_name
     names["base_path"] = model.base_path
     arguments = ", ".join(f"{key}={value!r}" for key, value in names.items())
-    question = [dict(message) for message in messages] or [{"role": "user", "content": "Hello"}]
+    question = _question(messages) or [{"role": "user", "content": "Hello"}]
     return dedent(f"""\
         import asyncio
 
@@ -53,6 +57,24 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
 
         asyncio.run(main())
         """)
+
+
+def _question(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    question: list[dict[str, Any]] = []
+    for message in messages:
+        text = _text_of(message.get("content"))
+        if message.get("role") in _ASKING and text:
+            question.append({**message, "content": text})
+            if message["role"] == "user":
+                break
+    return question
+
+
+def _text_of(content: Any) -> str:
+    blocks = [content] if isinstance(content, str) else content or []
+    texts = [block if isinstance(block, str) else block.get("text") for block in blocks]
+    text = "\n".join(filter(None, texts))
+    return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]} […]"
 
 
 def _import_of(kind: type) -> tuple[str, str]:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from artkit.bridge.capture import no_capture
-from artkit.bridge.checkpoints import backend_of, delete_checkpoint_files, saved_steps, storage_dir
+from artkit.bridge.captured import dump_captured, further_history, load_captured, model_turns
+from artkit.bridge.checkpoints import (
+    backend_of,
+    delete_checkpoint_files,
+    saved_steps,
+    step_of_checkpoint,
+    storage_dir,
+    storage_dir_on,
+)
 from artkit.bridge.client_cache import forget_client
 from artkit.bridge.constructor import constructor_call
 from artkit.bridge.conversations import Conversation, conversations
-from artkit.bridge.exceptions import FailureLike, group_exception, is_serving_unavailable
+from artkit.bridge.durable import replace_file, sync_to_disk
+from artkit.bridge.exceptions import FailureLike, error_chain, group_exception, is_serving_unavailable
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
 from artkit.bridge.opening import open_model
@@ -25,19 +34,28 @@ __all__ = [
     "constructor_call",
     "conversations",
     "delete_checkpoint_files",
+    "dump_captured",
+    "error_chain",
     "forget_client",
+    "further_history",
     "group_exception",
     "is_serving_unavailable",
     "keep_state_copy",
+    "load_captured",
     "loggable",
     "loggable_metrics",
     "make_trainable_model",
     "mend_state",
+    "model_turns",
     "no_capture",
     "open_model",
     "renamed_model",
+    "replace_file",
     "saved_steps",
+    "step_of_checkpoint",
     "storage_dir",
+    "storage_dir_on",
+    "sync_to_disk",
     "train_options",
     "with_recorded_client",
 ]

@@ -12,7 +12,14 @@ from artkit.errors import CheckpointError
 if TYPE_CHECKING:
     import art
 
-__all__ = ["backend_of", "delete_checkpoint_files", "saved_steps", "storage_dir"]
+__all__ = [
+    "backend_of",
+    "delete_checkpoint_files",
+    "saved_steps",
+    "step_of_checkpoint",
+    "storage_dir",
+    "storage_dir_on",
+]
 
 
 def backend_of(model: art.Model[Any, Any]) -> Any | None:
@@ -23,6 +30,27 @@ def backend_of(model: art.Model[Any, Any]) -> Any | None:
 def storage_dir(model: art.Model[Any, Any]) -> Path:
     """Return the directory in which ART keeps the model's history and logs; it may not exist yet."""
     return Path(model._get_output_dir())
+
+
+def storage_dir_on(backend: Any, model: art.Model[Any, Any]) -> Path:
+    """Return what `storage_dir` will be once `model` is registered with `backend`, without registering it.
+
+    A backend that keeps models below a path of its own (ART's local one and the embedded one do) sets the model's
+    base path at registration.
+    """
+    from art.utils.output_dirs import get_model_dir
+
+    path = getattr(backend, "_path", None)
+    return storage_dir(model) if path is None else Path(get_model_dir(model=model, art_path=str(path)))
+
+
+def step_of_checkpoint(model: art.Model[Any, Any], path: str | Path) -> int | None:
+    """Return the step of the checkpoint of `model` that `path` is, or lies in; None where it is none of its own."""
+    below = Path(path).resolve()
+    for directory in (below, *below.parents):
+        if directory.parent == (storage_dir(model) / "checkpoints").resolve() and directory.name.isdigit():
+            return int(directory.name)
+    return None
 
 
 async def saved_steps(backend: Any, model: art.TrainableModel[Any, Any]) -> frozenset[int] | None:

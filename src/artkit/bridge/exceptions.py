@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from art.trajectories import PydanticException
 
-__all__ = ["FailureLike", "group_exception", "is_serving_unavailable"]
+__all__ = ["FailureLike", "error_chain", "group_exception", "is_serving_unavailable"]
 
 
 class FailureLike(Protocol):
@@ -34,10 +34,11 @@ def is_serving_unavailable(error: BaseException) -> bool:
     """Whether ART says, here or anywhere in the causes of `error`, that its inference server is gone for good."""
     # An ART that has no such error, or is not loaded, cannot have raised it.
     kind = getattr(sys.modules.get("art.errors"), "LocalServingUnavailableError", None)
-    return isinstance(kind, type) and any(isinstance(link, kind) for link in _chain(error))
+    return isinstance(kind, type) and any(isinstance(link, kind) for link in error_chain(error))
 
 
-def _chain(error: BaseException) -> Iterator[BaseException]:
+def error_chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield `error` and everything it came from, each once: causes, contexts and the members of groups."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:

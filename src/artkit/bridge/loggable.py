@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from openai.types.chat.chat_completion import Choice
+from openai.types.chat.chat_completion import Choice, ChoiceLogprobs
+from openai.types.chat.chat_completion_token_logprob import ChatCompletionTokenLogprob
 from pydantic import BaseModel
 
 from artkit.bridge.loggable_metrics import loggable_metrics
@@ -17,23 +20,26 @@ if TYPE_CHECKING:
 __all__ = ["loggable"]
 
 
-def loggable(groups: Iterable[art.TrajectoryGroup]) -> list[art.TrajectoryGroup]:
+def loggable(
+    groups: Iterable[art.TrajectoryGroup], *, is_taken: Callable[[str], bool] = lambda _: False
+) -> list[art.TrajectoryGroup]:
     """Return `groups` so that `model.log` takes them; what is fine already is returned as it is.
 
     Changed, in copies, is only what ART's log would fail on or report wrongly:
 
     - lone surrogates in any text become U+FFFD;
     - metrics that are no finite number are dropped, NumPy's numbers become Python's;
-    - metrics named like ART's own (`reward`, `exception_rate`, …) get the prefix `metric_`;
+    - metrics named like ART's own (`reward`, `exception_rate`, …), and those of trajectories whose name `is_taken`, get
+      the prefix `metric_`;
     - metadata that is no JSON scalar becomes its JSON text;
     - content blocks (pictures) become text where this ART's file format has no place for them;
     - a reply that its own type no longer describes (an unheard-of finish reason) becomes plain data;
     - a trajectory whose reward is no finite number leaves the copy and is counted among its exceptions.
     """
-    return [_group(group) for group in groups]
+    return [_group(group, is_taken) for group in groups]
 
 
-def _group(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+def _group(group: art.TrajectoryGroup, is_taken: Callable[[str], bool]) -> art.TrajectoryGroup:
     import art
     from art.trajectories import PydanticException
 
@@ -43,8 +49,8 @@ def _group(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
             message = f"the reward is {trajectory.reward!r}, no finite number"
             exceptions.append(PydanticException(type="RewardError", message=message, traceback=""))
         else:
-            trajectories.append(_trajectory(trajectory))
-    metadata, metrics, logs = _metadata(group.metadata), _metrics(group.metrics), _logs(group.logs)
+            trajectories.append(_trajectory(trajectory, is_taken))
+    metadata, metrics, logs = _metadata(group.metadata), _metrics(group.metrics, lambda _: False), _logs(group.logs)
     before = (*group.trajectories, *group.exceptions, group.metadata, group.metrics, group.logs)
     after = (*trajectories, *exceptions, metadata, metrics, logs)
     if len(before) == len(after) and all(old is new for old, new in zip(before, after, strict=True)):
@@ -55,13 +61,13 @@ def _group(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
     return safe
 
 
-def _trajectory(trajectory: art.Trajectory) -> art.Trajectory:
+def _trajectory(trajectory: art.Trajectory, is_taken: Callable[[str], bool]) -> art.Trajectory:
     safe = {
         "messages_and_choices": _items(trajectory.messages_and_choices),
         "additional_histories": _histories(trajectory.additional_histories),
         "tools": trajectory.tools if is_json(trajectory.tools) else safe_json(trajectory.tools),
         "reward": trajectory.reward if type(trajectory.reward) is float else safe_number(trajectory.reward),
-        "metrics": _metrics(trajectory.metrics),
+        "metrics": _metrics(trajectory.metrics, is_taken),
         "metadata": _metadata(trajectory.metadata),
         "logs": _logs(trajectory.logs),
     }
@@ -98,13 +104,45 @@ def _item(item: Any) -> Any:
 
 def _is_sound(item: BaseModel) -> bool:
     """Whether ART's writer can dump `item` and read it back as what it is: what it does itself under 0.5.23."""
+    left_out = _routing_keys()
+    if isinstance(item, Choice) and _has_plain_logprobs(item):
+        # Thousands of small objects in a reply of some length: to write and read them back takes milliseconds.
+        left_out = {*left_out, "logprobs"}
     try:
-        json_text = item.model_dump_json(exclude=_routing_keys(), warnings="error")
+        json_text = item.model_dump_json(exclude=left_out, warnings="error")
         if isinstance(item, Choice):
             Choice.model_validate_json(json_text)
     except ValueError:  # pydantic's own errors and broken Unicode alike
         return False
     return True
+
+
+def _has_plain_logprobs(choice: Choice) -> bool:
+    """Whether the log probabilities are of the one kind that is seen to be sound at a glance: a text and a number each.
+
+    False says nothing: whatever else there is, alternatives and a server's own fields included, is looked at in full.
+    """
+    logprobs = choice.logprobs
+    if logprobs is None:
+        return True
+    if type(logprobs) is not ChoiceLogprobs or logprobs.model_extra or logprobs.refusal or not logprobs.content:
+        return False
+    if set(map(type, logprobs.content)) != {ChatCompletionTokenLogprob}:
+        return False
+    held = [vars(token) for token in logprobs.content]
+    tokens: list[Any] = [one.get("token") for one in held]
+    numbers: list[Any] = [one.get("logprob") for one in held]
+    bytes_of_tokens: list[Any] = [one.get("bytes") or () for one in held]
+    return (
+        set(map(type, tokens)) == {str}
+        and safe_text(joined := "".join(tokens)) is joined
+        and set(map(type, numbers)) == {float}
+        and all(map(math.isfinite, numbers))
+        and set(map(type, bytes_of_tokens)) <= {list, tuple}
+        and set(map(type, chain.from_iterable(bytes_of_tokens))) <= {int}
+        and all(one.get("top_logprobs") == [] for one in held)
+        and not any(token.model_extra for token in logprobs.content)
+    )
 
 
 def _without_routing(item: BaseModel) -> dict[str, Any]:
@@ -144,8 +182,8 @@ def _exception(exception: Any) -> Any:
     return exception.model_copy(update=changed) if changed else exception
 
 
-def _metrics(metrics: dict[str, Any]) -> dict[str, Any]:
-    safe = loggable_metrics(metrics)
+def _metrics(metrics: dict[str, Any], is_taken: Callable[[str], bool]) -> dict[str, Any]:
+    safe = loggable_metrics(metrics, is_taken=is_taken)
     unchanged = list(safe) == list(metrics) and all(value is metrics[name] for name, value in safe.items())
     return metrics if unchanged else safe
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from artkit.bridge.safe_values import safe_number, safe_text
@@ -15,8 +15,14 @@ _SPLITS = frozenset({"train", "val", "test"})
 _PREFIX = "metric_"
 
 
-def loggable_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
+def loggable_metrics(
+    metrics: Mapping[str, Any], *, is_taken: Callable[[str], bool] = lambda _: False
+) -> dict[str, float]:
     """Return the finite numbers among `metrics`, under names that ART neither computes itself nor refuses.
+
+    Args:
+        metrics: Names and values.
+        is_taken: Says which further names belong to somebody else; they get the prefix `metric_` too.
 
     >>> loggable_metrics({"loss/train": 0.5, "loss/kl": float("nan"), "reward": 1, "note": "x"})
     {'loss/train': 0.5, 'metric_reward': 1}
@@ -24,18 +30,18 @@ def loggable_metrics(metrics: Mapping[str, Any]) -> dict[str, float]:
     safe: dict[str, float] = {}
     for name, value in metrics.items():
         if (number := safe_number(value)) is not None:
-            safe[_metric_name(safe_text(str(name)), taken=metrics)] = number
+            safe[_metric_name(safe_text(str(name)), metrics, is_taken)] = number
     return safe
 
 
-def _metric_name(name: str, taken: Mapping[str, Any]) -> str:
+def _metric_name(name: str, metrics: Mapping[str, Any], is_taken: Callable[[str], bool]) -> str:
     section, _, rest = name.partition("/")
     clashes = name in _COMPUTED or (section in _SPLITS and rest in _COMPUTED)
     # ART raises at these: an old spelling, a cost without a name, and its own running sums.
     refused = name.startswith("costs_") or name == "costs/" or rest == "cum" or rest.startswith("cum/")
-    if not (clashes or refused):
+    if not (clashes or refused or is_taken(name)):
         return name
     name = _PREFIX + name
-    while name in taken:
+    while name in metrics:
         name = _PREFIX + name
     return name

@@ -22,15 +22,26 @@ def with_recorded_client(model: ModelT, on_exchange: OnExchange) -> ModelT:
     responses pass by unreported. ART's own wrapping of the client stays in place underneath, and `model` itself is
     left as it is: rollouts side by side each watch their own copy.
 
+    A model without a client of its own is returned as it is, for there is nothing to report: one that has no endpoint
+    (its own error tells whoever asks it), or an object that is no `art.Model`.
+
     Args:
-        model: An `art.Model` with an inference endpoint.
+        model: An `art.Model` with an inference endpoint, or whatever else a rollout calls its model.
         on_exchange: Called with the request's arguments, the list of messages copied when it was sent, and the reply;
             or with the exception that the request ended in, a cancellation included.
     """
-    watched: Any = model.model_copy()  # type: ignore[attr-defined]
+    import art
+
+    if not isinstance(model, art.Model):
+        return model
+    try:
+        client = model.openai_client()
+    except ValueError:  # ART's way of saying that there is no endpoint
+        return model
+    watched = model.model_copy()
     # What ART makes on the first call of `openai_client()` and returns on every call.
-    watched._openai_client = _Client(model.openai_client(), on_exchange)  # type: ignore[attr-defined]
-    return watched  # type: ignore[no-any-return]
+    watched._openai_client = _Client(client, on_exchange)  # type: ignore[assignment]
+    return watched
 
 
 class _Passing:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -60,13 +61,15 @@ def is_json(value: Any) -> bool:
 
 
 def safe_json(value: Any) -> Any:
-    """Return `value` as JSON data: texts made safe, models dumped, and anything unknown as its `str`."""
+    """Return `value` as JSON data: texts made safe, models and dataclasses by field, anything unknown as `str`."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, str):
         return safe_text(str(value))
     if isinstance(value, BaseModel):
         return safe_json(value.model_dump(mode="python", warnings=False))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: safe_json(getattr(value, field.name)) for field in fields(value)}
     if isinstance(value, Mapping):
         return {safe_text(str(key)): safe_json(item) for key, item in value.items()}
     if isinstance(value, Sequence | set | frozenset) and not isinstance(value, bytes | bytearray):

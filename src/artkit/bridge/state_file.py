@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.checkpoints import storage_dir
+from artkit.bridge.durable import replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,10 +20,8 @@ def keep_state_copy(model: art.Model[Any, Any]) -> None:
     """Keep a copy of the model's `state.json` as it is now; a no-op where there is none."""
     state, copy = _paths(model)
     if state.exists():
-        temporary = copy.with_suffix(".tmp")
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(state.read_bytes())
-        temporary.replace(copy)
+        with replace_file(copy) as file:
+            file.write(state.read_bytes())
 
 
 def mend_state(model: art.Model[Any, Any]) -> str | None:

@@ -8,15 +8,15 @@ validated: it is what ART held, and ART validates neither a server's reply nor m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import art
 from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel
 
-from artkit.bridge import group_exception
+from artkit.bridge import dump_captured, further_history, group_exception, load_captured
 from artkit.episodes.episode import Episode
 from artkit.episodes.failure import FailureKind, FailureRecord
 from artkit.episodes.stop_reason import StopReason
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from artkit.scenarios import Scenario
 
 __all__ = ["as_json", "dump_group", "dump_trajectory", "load_episode", "load_group"]
-
-# The class of a further history has another name in each ART version; the field knows it.
-_History = get_args(art.Trajectory.model_fields["additional_histories"].annotation)[0]
 
 _PLAIN_FIELDS = (
     "tools", "reward", "initial_policy_version", "final_policy_version", "metrics", "metadata", "logs",
@@ -62,9 +59,8 @@ def dump_trajectory(trajectory: art.Trajectory) -> dict[str, Any]:
         for history in trajectory.additional_histories
     ]
     row["start_time"] = trajectory.start_time.isoformat()
-    # Turns that openpipe-art 0.5.23 captured by itself.
-    if exchanges := getattr(trajectory, "exchanges", None):
-        row["exchanges"] = exchanges.model_dump(mode="json", warnings=False)
+    if (captured := dump_captured(trajectory)) is not None:
+        row["exchanges"] = captured
     if isinstance(trajectory, Episode):
         row |= {name: getattr(trajectory, name) for name in _EPISODE_FIELDS}
         row["failure"] = asdict(trajectory.failure) if trajectory.failure else None
@@ -73,35 +69,34 @@ def dump_trajectory(trajectory: art.Trajectory) -> dict[str, Any]:
 
 def load_episode(row: Mapping[str, Any], scenarios: Mapping[str, Scenario]) -> Episode:
     """Return the trajectory as an `Episode`, with the scenario object where `scenarios` has it by its id."""
-    fields = {name: row[name] for name in (*_PLAIN_FIELDS, *_EPISODE_FIELDS) if name in row}
+    held = {name: row[name] for name in (*_PLAIN_FIELDS, *_EPISODE_FIELDS) if name in row}
     if isinstance(scenario := row.get("scenario"), dict):
-        fields["scenario"] = scenarios.get(scenario.get("id", ""), scenario)
+        held["scenario"] = scenarios.get(scenario.get("id", ""), scenario)
     if stop_reason := row.get("stop_reason"):
-        fields["stop_reason"] = StopReason(stop_reason)
+        held["stop_reason"] = StopReason(stop_reason)
     if failure := row.get("failure"):
-        fields["failure"] = FailureRecord(**{**failure, "kind": FailureKind(failure["kind"])})
-    if exchanges := row.get("exchanges"):
-        fields["exchanges"] = art.Trajectory.model_fields["exchanges"].annotation.model_validate(exchanges)  # type: ignore[union-attr]  # of the ART that captured them
+        held["failure"] = FailureRecord(**{**failure, "kind": FailureKind(failure["kind"])})
+    held |= load_captured(row.get("exchanges"))
     return Episode.model_construct(
         messages_and_choices=[_load_turn(turn) for turn in row["turns"]],
         additional_histories=[
-            _History.model_construct(
-                messages_and_choices=[_load_turn(turn) for turn in history["turns"]], tools=history["tools"]
-            )
+            further_history([_load_turn(turn) for turn in history["turns"]], history["tools"])
             for history in row["histories"]
         ],
         start_time=datetime.fromisoformat(row["start_time"]),
-        **fields,
+        **held,
     )
 
 
 def as_json(value: object) -> Any:
-    """Return what `json` does not know as data: models dumped, arrays as lists, anything else as its `repr`."""
+    """Return what `json` does not know as data: models and dataclasses by field, arrays as lists, else the `repr`."""
     if isinstance(value, BaseModel):
         try:
             return value.model_dump(mode="json", warnings=False)
         except ValueError:  # it holds what pydantic cannot write either; its parts come by here one by one
             return value.model_dump(mode="python", warnings=False)
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, set | frozenset):
         return list(value)
     if callable(to_list := getattr(value, "tolist", None)):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from artkit.bridge.durable import replace_file
 from artkit.bridge.safe_values import safe_json
 from artkit.episodes.recorded_rows import as_json, dump_group, dump_trajectory, load_episode, load_group
 from artkit.errors import ConfigurationError
@@ -26,22 +26,13 @@ _FORMAT = 1
 def write_groups(path: Path, groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory] = ()) -> None:
     """Write groups and lost episodes to `path`, all or nothing, readable by the user alone.
 
-    The file is written beside its place, flushed to the disk and renamed, so a reader never sees half of it.
+    A reader never sees half of it, and when this returns it is on the disk.
 
     Raises:
         OSError: The directory cannot be written, or the disk is full. The old file is then untouched.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.writelines(_line(row) for row in _rows(groups, lost))
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replace_file(path) as file:
+        file.writelines(_line(row).encode() for row in _rows(groups, lost))
 
 
 def read_groups(path: Path, scenarios: Iterable[Scenario] = ()) -> tuple[list[art.TrajectoryGroup], list[Episode]]:

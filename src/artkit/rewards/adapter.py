@@ -12,6 +12,7 @@ from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ArtkitError, ConfigurationError, RewardError
 from artkit.rewards.lost_members import note_lost
 from artkit.rewards.reading import Scored, Unscored, read_answer
+from artkit.transport import own_cancellation
 
 if TYPE_CHECKING:
     import art
@@ -80,7 +81,8 @@ class RewardAdapter(ABC):
             return []
         who = f"{type(self).__name__}: scenario {_scenario_id(group, members)}"
         try:
-            answers: Sequence[Answer] = await self.score(group)
+            with own_cancellation(type(self).__name__, RewardError):
+                answers: Sequence[Answer] = await self.score(group)
         except Exception as error:  # noqa: BLE001  # sorted by _settle, with those of single members
             error.add_note(who)
             return self._settle([Unscored(cause=error, is_error=True)] * len(members))

@@ -9,10 +9,16 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from artkit.errors import RewardError
+from artkit.transport import ConcurrencyLimit
 
-__all__ = ["run_off_loop"]
+__all__ = ["off_loop_slots", "run_off_loop"]
 
 ResultT = TypeVar("ResultT")
+
+off_loop_slots = ConcurrencyLimit(32)
+"""For functions that compute: held around `run_off_loop`, so that a thousand members do not contend for the interpreter
+while their deadlines run. A function that is given up at its deadline frees its slot, or those that hang would starve
+the rest."""
 
 
 async def run_off_loop(function: Callable[[], ResultT]) -> ResultT:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
-from artkit.rewards.off_loop import run_off_loop
+from artkit.rewards.off_loop import off_loop_slots, run_off_loop
+from artkit.transport import own_cancellation
 
 if TYPE_CHECKING:
     import art
@@ -28,11 +29,12 @@ class ProgrammaticReward(RewardAdapter):
 
     The members of a group are scored at the same time, each on its own: an exception costs its member only, unless
     `on_error` says otherwise. A synchronous `fn` runs in a thread, off the event loop, so it must not write what
-    another call reads. At its deadline an async `fn` is cancelled; a thread can't be, and is left behind.
+    another call reads; at most 32 such calls run at once, in all rewards together. At its deadline an async `fn` is
+    cancelled; a thread can't be, and is left behind.
 
     Args:
         fn: Scores one episode; sync or async.
-        timeout_s: The deadline of one call, in seconds; None is no limit.
+        timeout_s: The deadline of one call, in seconds from when it begins; None is no limit.
         on_error: What an exception, a passed deadline or a value that is no finite number leads to.
 
     Raises:
@@ -57,8 +59,9 @@ class ProgrammaticReward(RewardAdapter):
 
     async def _answer(self, trajectory: art.Trajectory) -> Answer:
         try:
-            async with asyncio.timeout(self.timeout_s) as deadline:
-                return await self._call(trajectory)
+            async with asyncio.timeout(None) as deadline:
+                with own_cancellation(repr(self), RewardError):
+                    return await self._call(trajectory, deadline)
         except TimeoutError as error:
             if not deadline.expired():
                 return error  # fn's own
@@ -67,12 +70,19 @@ class ProgrammaticReward(RewardAdapter):
         except Exception as error:  # noqa: BLE001  # the adapter decides what it leads to
             return error
 
-    async def _call(self, trajectory: art.Trajectory) -> Answer:
+    async def _call(self, trajectory: art.Trajectory, deadline: asyncio.Timeout) -> Answer:
         if _is_async(self.fn):
+            self._begin(deadline)
             answer = self.fn(trajectory)
         else:
-            answer = await run_off_loop(lambda: self.fn(trajectory))
+            async with off_loop_slots:
+                self._begin(deadline)
+                answer = await run_off_loop(lambda: self.fn(trajectory))
         return await answer if inspect.isawaitable(answer) else answer
+
+    def _begin(self, deadline: asyncio.Timeout) -> None:
+        if self.timeout_s is not None:
+            deadline.reschedule(asyncio.get_running_loop().time() + self.timeout_s)
 
     def __repr__(self) -> str:
         name = getattr(self.fn, "__qualname__", repr(self.fn))

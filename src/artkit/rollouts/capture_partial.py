@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from artkit.bridge import with_recorded_client
+from artkit.bridge import model_turns, with_recorded_client
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
-from artkit.errors import ConfigurationError
+from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Attempt, Failed
-from artkit.rollouts.cancellation import own_cancellation
 from artkit.rollouts.ending import fail, finish
 from artkit.rollouts.grouping import as_episode, failure_of
-from artkit.rollouts.recorder import ExchangeRecorder, model_turns
+from artkit.rollouts.recorder import ExchangeRecorder
+from artkit.transport import own_cancellation
 
 if TYPE_CHECKING:
     import art
@@ -85,7 +85,7 @@ class CapturedRollout:
         recorded = with_recorded_client(model, recorder)
         arguments = (recorded, scenario, episode) if self.takes_episode else (recorded, scenario)
         try:
-            with own_cancellation():
+            with own_cancellation("the rollout", EnvironmentContractError):
                 returned = await self.fn(*arguments)
             if returned is None and self.takes_episode:
                 returned = episode
@@ -93,8 +93,7 @@ class CapturedRollout:
         except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; the policy sorts it
             return self._partial(episode, error, recorder)
         if result is episode:
-            # No environment was played: the function's own reward is what `EnvironmentReward` finds.
-            episode.environment_reward = episode.environment_reward or episode.reward
+            _keep_own_reward(episode)
         if isinstance(result, Episode):
             _count(result, recorder)
         return result
@@ -107,14 +106,20 @@ class CapturedRollout:
         else:
             kind = self.failure_policy.classify(error, waiting_for="environment")
         if kind is FailureKind.FATAL or not model_turns(episode):
-            return Failed(error, FailureRecord.from_exception(error, kind))
+            return Failed(error, FailureRecord.from_exception(error, kind), behind)
+        _keep_own_reward(episode)
         fail(episode, error, kind)
         _count(episode, recorder)
         return episode
 
 
+def _keep_own_reward(episode: Episode) -> None:
+    # No environment was played: the function's own reward is what `EnvironmentReward` finds.
+    episode.environment_reward = episode.environment_reward or episode.reward
+
+
 def _count(episode: Episode, recorder: ExchangeRecorder) -> None:
-    for name, value in {"turns": model_turns(episode), **recorder.tokens}.items():
+    for name, value in recorder.tokens.items():
         episode.metrics.setdefault(name, value)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from artkit.bridge import model_turns
 from artkit.episodes import FailureKind, FailureRecord, StopReason
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
     if kind is None and episode.stop_reason in _LIMITS:
         kind = FailureKind.LIMIT
     own = episode.metrics
-    own.setdefault("turns", 0)
+    own.setdefault("turns", model_turns(episode))
     own.setdefault("tool_errors", 0)
     own["error"] = episode.failure is not None or bool(own.get("error"))
     own["truncated"] = episode.stop_reason in _CUT_OFF or bool(own.get("truncated"))

@@ -49,13 +49,19 @@ class FailureBudget:
         """Note a rollout that did not fail."""
         self._unconnected = 0
 
-    def fail(self, record: FailureRecord, error: BaseException | None = None) -> None:
+    def fail(
+        self,
+        record: FailureRecord,
+        error: BaseException | None = None,
+        request_error: BaseException | None = None,
+    ) -> None:
         """Note a failure.
 
         Args:
             record: What went wrong.
             error: The exception, where there was no episode; an episode that broke off says nothing of whether the
                 server can be reached now.
+            request_error: The error of a request to the model that `error` is or came from, if it did.
 
         Raises:
             OutageError: It is fatal, or too many rollouts in a row found no connection.
@@ -70,7 +76,8 @@ class FailureBudget:
                 "check the model's name, its inference_base_url and inference_api_key, and that its server runs",
             ) from error
         if error is not None:
-            self._unconnected = self._unconnected + 1 if is_connection_failure(error) else 0
+            is_unconnected = request_error is not None and is_connection_failure(request_error)
+            self._unconnected = self._unconnected + 1 if is_unconnected else 0
         if self._unconnected >= _OUTAGE_ROLLOUTS:
             raise OutageError(
                 f"{self._unconnected} rollouts in a row found no connection to the model's server: {record}",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import art
 
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
-from artkit.errors import ConfigurationError
+from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError, RewardError
 from artkit.rollouts.attempt import Attempt, Attempting, Failed
-from artkit.rollouts.cancellation import own_cancellation
+from artkit.rollouts.capture_partial import CapturedRollout
 from artkit.rollouts.counts import GatherCounts
-from artkit.rollouts.ending import finish
 from artkit.rollouts.events import MemberFinished
 from artkit.rollouts.failure_budget import FailureBudget
-from artkit.rollouts.grouping import as_episode, build_group, failure_of
+from artkit.rollouts.grouping import build_group, failure_of
 from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.scoring import GroupReward, score_group
 from artkit.transport import sampling_session
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["AnyRollout", "GatheredGroups", "gather_groups"]
 
 AnyRollout: TypeAlias = Callable[..., Awaitable[art.Trajectory]]
+_GroupAndLost: TypeAlias = tuple[art.TrajectoryGroup, list[art.Trajectory]]
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,8 @@ async def gather_groups(
     rollout runs on.
 
     Args:
-        rollout: A `Rollout`, the result of `capture_partial`, or any `async (model, scenario) -> art.Trajectory`.
+        rollout: A `Rollout`, the result of `capture_partial`, or any `async (model, scenario) -> art.Trajectory`, which
+            is wrapped as `capture_partial` does it.
         model: Any `art.Model` with an inference endpoint.
         scenarios: One group is gathered for each.
         rollouts_per_group: Members of each group.
@@ -82,74 +83,74 @@ async def gather_groups(
         AllRolloutsFailedError: Every rollout failed, or more than `max_exceptions`; names the first cause and counts.
         OutageError: A failure that no rollout can escape, such as a refused key.
         RewardError: The reward broke its contract, or an adapter with `on_error="raise"` could not score.
+
+    The last three carry what was finished by then, as `error.gathered`.
     """
     for name, value in (("rollouts_per_group", rollouts_per_group), ("max_concurrent", max_concurrent)):
         if value is not None and value < 1:
             raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1")
     rollouts = rollouts_per_group * len(scenarios)
+    attempting = (
+        rollout if isinstance(rollout, Attempting) else CapturedRollout(rollout, FailurePolicy(), takes_episode=False)
+    )
     gather = _Gather(
-        rollout=rollout,
+        rollout=attempting,
         model=model,
+        scenarios=scenarios,
+        reward=reward,
         budget=FailureBudget(rollouts, max_exceptions),
         slots=asyncio.Semaphore(max_concurrent or rollouts),
         on_event=on_event,
     )
-    async with _session(rollout, model), _tasks() as tasks:
-        running = [tasks.create_task(gather.group(item, rollouts_per_group, reward)) for item in scenarios]
-    return gather.result([task.result() for task in running])
+    try:
+        async with _session(rollout, model), _tasks() as tasks:
+            for number in range(len(scenarios)):
+                tasks.create_task(gather.group(number, rollouts_per_group))
+    except (AllRolloutsFailedError, OutageError, RewardError) as error:
+        error.gathered = gather.result()
+        raise
+    return gather.result()
 
 
 @dataclass(kw_only=True)
 class _Gather:
     """One gather at work: what its groups share."""
 
-    rollout: AnyRollout
+    rollout: Attempting
     model: art.Model[Any, Any]
+    scenarios: Sequence[Scenario]
+    reward: GroupReward | None
     budget: FailureBudget
     slots: asyncio.Semaphore
     on_event: Callable[[MemberFinished], None] | None
-    started: int = 0
-    failed: Counter[str] = field(default_factory=Counter)
+    attempts: defaultdict[int, dict[int, Attempt]] = field(default_factory=lambda: defaultdict(dict))
+    scored: dict[int, _GroupAndLost] = field(default_factory=dict)
 
-    async def group(
-        self, scenario: Scenario, size: int, reward: GroupReward | None
-    ) -> tuple[art.TrajectoryGroup, list[art.Trajectory]]:
+    async def group(self, number: int, size: int) -> None:
         async with _tasks() as tasks:
-            members = [tasks.create_task(self._member(scenario, member)) for member in range(size)]
-        group, lost = build_group(scenario, [task.result() for task in members], self._policy)
-        lost += await score_group(group, reward)
-        return group, lost
+            for member in range(size):
+                tasks.create_task(self._member(number, member))
+        group, lost = self._built(number)
+        lost += await score_group(group, self.reward)
+        self.scored[number] = group, lost
 
-    async def _member(self, scenario: Scenario, member: int) -> Attempt:
+    async def _member(self, number: int, member: int) -> None:
         await self.slots.acquire()
-        self.started += 1
+        scenario = self.scenarios[number]
         started_s = time.perf_counter()
-        attempt = await self._attempt(scenario, member, started_s)
+        attempt = await self.rollout.attempt(self.model, scenario, member)
         seconds = time.perf_counter() - started_s
+        self.attempts[number][member] = attempt
         failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
         self._tell(scenario, member, seconds, attempt, failure)
         if isinstance(attempt, Failed):
-            self.failed[str(attempt.record.kind)] += 1
-            self.budget.fail(attempt.record, attempt.error)
-        elif failure is None or self._policy.keeps(failure.kind):
+            self.budget.fail(attempt.record, attempt.error, attempt.request_error)
+        elif failure is None or self.rollout.failure_policy.keeps(failure.kind):
             self.budget.succeed()
         else:
             self.budget.fail(failure)
         # Whoever raised above has stopped the gather, and keeps the slot: nobody else is to start.
         self.slots.release()
-        return attempt
-
-    async def _attempt(self, scenario: Scenario, member: int, started_s: float) -> Attempt:
-        if isinstance(self.rollout, Attempting):
-            return await self.rollout.attempt(self.model, scenario, member)
-        try:
-            with own_cancellation():
-                returned = await self.rollout(self.model, scenario)
-            trajectory = as_episode(returned, scenario, member)
-        except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; it is recorded
-            kind = self._policy.classify(error, waiting_for="environment")
-            return Failed(error, FailureRecord.from_exception(error, kind))
-        return finish(trajectory, started_s=started_s) if isinstance(trajectory, Episode) else trajectory
 
     def _tell(
         self, scenario: Scenario, member: int, seconds: float, attempt: Attempt, failure: FailureRecord | None
@@ -162,21 +163,25 @@ class _Gather:
                 )
             )
 
-    @property
-    def _policy(self) -> FailurePolicy:
-        return self.rollout.failure_policy if isinstance(self.rollout, Attempting) else FailurePolicy()
-
-    def result(self, grouped: list[tuple[art.TrajectoryGroup, list[art.Trajectory]]]) -> GatheredGroups:
+    def result(self) -> GatheredGroups:
+        """Return all that was finished; a group that was not scored yet as the rollouts left it."""
+        grouped = [self.scored.get(number) or self._built(number) for number in range(len(self.scenarios))]
         groups = [group for group, _ in grouped]
         lost = [trajectory for _, members in grouped for trajectory in members]
+        finished = [attempt for members in self.attempts.values() for attempt in members.values()]
         counts = GatherCounts(
-            started=self.started,
+            started=len(finished),
             grouped=sum(len(group.trajectories) for group in groups),
             # Only scoring loses what holds no failure of its own: a trajectory of a user's class.
             lost=Counter(str(failure.kind if (failure := failure_of(item)) else FailureKind.REWARD) for item in lost),
-            failed=self.failed,
+            failed=Counter(str(attempt.record.kind) for attempt in finished if isinstance(attempt, Failed)),
         )
         return GatheredGroups(groups, lost, counts)
+
+    def _built(self, number: int) -> _GroupAndLost:
+        members = self.attempts[number]
+        in_order = [members[member] for member in sorted(members)]
+        return build_group(self.scenarios[number], in_order, self.rollout.failure_policy)
 
 
 def _session(rollout: AnyRollout, model: art.Model[Any, Any]) -> contextlib.AbstractAsyncContextManager[Any]:

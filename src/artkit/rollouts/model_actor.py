@@ -19,7 +19,11 @@ __all__ = ["ModelActor"]
 
 
 class ModelActor:
-    """Asks `model` for each reply, and adds the tokens the server reports to the episode's metrics."""
+    """Asks `model` for each reply, and adds the tokens the server reports to the episode's metrics.
+
+    Attributes:
+        retries: Requests that had to be sent again, those of a turn that failed for good included.
+    """
 
     def __init__(
         self,
@@ -30,20 +34,17 @@ class ModelActor:
         sampling: Sampling,
         request_timeout_s: float | None,
         max_retries: int,
+        replay: int = 0,
     ) -> None:
-        self._client = _Counting(client)
-        self._turns = 0
+        self.retries = 0
+        self._client = client
         self._episode = episode
         self._name = model.get_inference_name()
         self._trainable = model.trainable
         self._sampling = sampling
         self._request_timeout_s = request_timeout_s
         self._max_retries = max_retries
-
-    @property
-    def retries(self) -> int:
-        """Requests that had to be sent again, those of a turn that failed for good included."""
-        return self._client.requests - self._turns
+        self._replay = replay
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
         sampling = self._sampling
@@ -55,17 +56,23 @@ class ModelActor:
             top_p=sampling.top_p,
             max_completion_tokens=sampling.max_completion_tokens,
             stop=sampling.stop,
-            seed=sampling.request_seed(self._episode.scenario.id, self._episode.member, turn),
+            seed=sampling.request_seed(self._episode.scenario.id, self._episode.member, turn, replay=self._replay),
             logprobs=self._trainable,
             timeout_s=self._request_timeout_s,
             extra_body=sampling.extra_body,
         )
-        self._turns += 1
-        completion, _ = await complete_with_retry(
-            self._client, request, max_retries=self._max_retries, on_discard=self._count_tokens
+        completion = await complete_with_retry(
+            self._client,
+            request,
+            max_retries=self._max_retries,
+            on_retry=self._count_retry,
+            on_discard=self._count_tokens,
         )
         self._count_tokens(completion)
         return completion.choices[0]
+
+    def _count_retry(self) -> None:
+        self.retries += 1
 
     def _count_tokens(self, completion: ChatCompletion) -> None:
         if completion.usage is None:
@@ -73,18 +80,3 @@ class ModelActor:
         metrics = self._episode.metrics
         metrics["prompt_tokens"] = metrics.get("prompt_tokens", 0) + completion.usage.prompt_tokens
         metrics["completion_tokens"] = metrics.get("completion_tokens", 0) + completion.usage.completion_tokens
-
-
-class _Counting:
-    """A `SamplingClient` that counts the requests it passes on."""
-
-    def __init__(self, inner: SamplingClient) -> None:
-        self.requests = 0
-        self._inner = inner
-
-    async def complete(self, request: SamplingRequest) -> ChatCompletion:
-        self.requests += 1
-        return await self._inner.complete(request)
-
-    async def close(self) -> None:
-        await self._inner.close()

@@ -7,25 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openai.types.chat.chat_completion import Choice
 from pydantic import BaseModel
 
+from artkit.bridge import error_chain
+
 if TYPE_CHECKING:
-    import art
     from openai.types.chat import ChatCompletion
+    from openai.types.chat.chat_completion import Choice
 
     from artkit.episodes import Episode
 
-__all__ = ["ExchangeRecorder", "model_turns"]
-
-
-def model_turns(trajectory: art.Trajectory) -> int:
-    """Return how many replies of the model a trajectory holds, whichever way they got there."""
-    # Where openpipe-art 0.5.23 captures by itself, by protocol.
-    captured = getattr(trajectory, "exchanges", ())
-    return sum(isinstance(turn, Choice) for turn in trajectory.messages_and_choices) + sum(
-        len(exchanges) for _, exchanges in captured
-    )
+__all__ = ["ExchangeRecorder"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,20 +60,7 @@ class ExchangeRecorder:
 
     def error_behind(self, error: BaseException) -> BaseException | None:
         """Return the error of a request that `error` is or came from; None where the model is not to blame."""
-        waiting, seen = [error], set[int]()
-        while waiting:
-            link = waiting.pop()
-            if id(link) in seen:
-                continue
-            seen.add(id(link))
-            if any(link is known for known in self._errors):
-                return link
-            if isinstance(link, BaseExceptionGroup):
-                waiting.extend(link.exceptions)
-            before = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-            if before is not None:
-                waiting.append(before)
-        return None
+        return next((link for link in error_chain(error) if any(link is known for known in self._errors)), None)
 
     def write_turns(self, episode: Episode) -> None:
         """Write the conversation with the most replies, of equals the last, into `episode`.

@@ -12,11 +12,10 @@ from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Failed
-from artkit.rollouts.cancellation import own_cancellation
 from artkit.rollouts.ending import fail, finish
 from artkit.rollouts.model_actor import ModelActor
 from artkit.rollouts.sampling import Limits, Sampling
-from artkit.transport import sampling_session
+from artkit.transport import own_cancellation, sampling_session
 
 if TYPE_CHECKING:
     import art
@@ -82,7 +81,7 @@ class Rollout:
         replays = retries = 0
         async with sampling_session(model) as client:
             while True:
-                attempt, request_retries = await self._play(client, model, scenario, member)
+                attempt, request_retries = await self._play(client, model, scenario, member, replays)
                 retries += request_retries
                 failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
                 if failure is None or not self.failure_policy.replays(failure.kind, after=replays):
@@ -94,9 +93,9 @@ class Rollout:
         return finish(attempt, started_s=started_s, retries=retries + replays)
 
     async def _play(
-        self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int
+        self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int, replay: int
     ) -> tuple[Episode | Failed, int]:
-        """Play once in a fresh environment; the int counts the requests that were sent again."""
+        """Play once in a fresh environment, as repetition `replay`; the int counts requests that were sent again."""
         policy, limits = self.failure_policy, self.limits
         episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
         try:
@@ -114,6 +113,7 @@ class Rollout:
             sampling=self.sampling,
             request_timeout_s=limits.request_timeout_s,
             max_retries=policy.max_retries,
+            replay=replay,
         )
         game = Play(environment, actor, episode, max_turns=limits.max_turns, step_timeout_s=limits.tool_timeout_s)
         deadline = asyncio.timeout(limits.episode_timeout_s)
@@ -123,7 +123,7 @@ class Rollout:
                 await game.run()
 
         try:
-            with own_cancellation():
+            with own_cancellation("the rollout", EnvironmentContractError):
                 await run_then_close(run, environment, episode, close_timeout_s=limits.tool_timeout_s)
         except Exception as error:  # noqa: BLE001  # environments and servers raise anything; the policy sorts it
             if deadline.expired():
@@ -131,13 +131,13 @@ class Rollout:
                 error = _caused(TimeoutError(late), error)
             kind = policy.classify(error, waiting_for=game.waiting_for)
             if kind is FailureKind.FATAL or not episode.metrics.get("turns"):
-                return _failed(error, kind), actor.retries
+                return _failed(error, kind, is_request=game.waiting_for == "model"), actor.retries
             fail(episode, error, kind)
         return episode, actor.retries
 
 
-def _failed(error: Exception, kind: FailureKind) -> Failed:
-    return Failed(error, FailureRecord.from_exception(error, kind))
+def _failed(error: Exception, kind: FailureKind, *, is_request: bool = False) -> Failed:
+    return Failed(error, FailureRecord.from_exception(error, kind), error if is_request else None)
 
 
 def _caused(error: Exception, cause: Exception) -> Exception:

@@ -25,7 +25,8 @@ class Sampling:
         max_completion_tokens: The limit of one reply, in tokens; None is the server's own.
         stop: Strings that end a reply.
         seed: From it each request's own seed is derived, together with scenario, member and turn, so that siblings
-            differ and a repetition does not. None sends no seed.
+            differ and a repetition does not; an episode that is played again after a failure (`rollout_retries`) does.
+            None sends no seed.
         extra_body: Further fields of the request, as the server wants them.
 
     Raises:
@@ -49,15 +50,22 @@ class Sampling:
                 f"max_completion_tokens={self.max_completion_tokens!r} leaves no token", "give at least 1, or None"
             )
 
-    def request_seed(self, scenario_id: str, member: int, turn: int) -> int | None:
+    def request_seed(self, scenario_id: str, member: int, turn: int, *, replay: int = 0) -> int | None:
         """Return the seed of one request, in [0, 2**31); None where no seed was given.
+
+        Args:
+            scenario_id: The scenario that is played.
+            member: The position in the group.
+            turn: The reply's number in the episode, from 0.
+            replay: How often the episode was played before and failed: the same replies may well fail it again.
 
         >>> Sampling(seed=7).request_seed("a", 0, 0) == Sampling(seed=7).request_seed("a", 1, 0)
         False
         """
         if self.seed is None:
             return None
-        digest = hashlib.sha256(f"{self.seed}\0{scenario_id}\0{member}\0{turn}".encode()).digest()
+        parts = [self.seed, scenario_id, member, turn, *([replay] if replay else [])]
+        digest = hashlib.sha256("\0".join(map(str, parts)).encode()).digest()
         return int.from_bytes(digest[:4], "big") >> 1
 
 

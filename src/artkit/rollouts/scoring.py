@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Collection
 from typing import TypeAlias
@@ -13,7 +14,7 @@ from artkit.bridge.safe_values import safe_number
 from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ArtkitError, RewardError
 from artkit.rewards import RewardAdapter, note_lost
-from artkit.rollouts.cancellation import own_cancellation
+from artkit.transport import own_cancellation
 
 __all__ = ["GroupReward", "score_group"]
 
@@ -51,11 +52,12 @@ async def score_group(group: art.TrajectoryGroup, reward: GroupReward | None) ->
 
 async def _score(group: art.TrajectoryGroup, members: list[art.Trajectory], reward: GroupReward) -> None:
     try:
-        with own_cancellation():
+        with own_cancellation("the reward", RewardError):
             answer = reward(group)
             scored = await answer if inspect.isawaitable(answer) else answer
     except Exception as error:
-        if isinstance(reward, RewardAdapter) or isinstance(error, ArtkitError):
+        is_cancelled = isinstance(error.__cause__, asyncio.CancelledError)
+        if isinstance(reward, RewardAdapter) or (isinstance(error, ArtkitError) and not is_cancelled):
             raise
         # ART's `after_each` has no policy: what raises in it costs this group, never the others.
         _drop(group, members, error)

@@ -19,21 +19,23 @@ def check_positive(name: str, value: object) -> None:
 
 
 def check_id(scenario: object, where: str) -> None:
-    """Refuse a `scenario` without an id; `where` says which one it is."""
-    if getattr(scenario, "id", None) is None:
+    """Refuse a `scenario` whose id is no text that names it; `where` says which one it is."""
+    name = getattr(scenario, "id", None)
+    if name is None:
         msg = f"{where} is a {type(scenario).__name__} without an id"
         hint = "give objects with an id, such as Scenario; load_jsonl and from_dataset make them from rows"
         raise ConfigurationError(msg, hint)
+    if not isinstance(name, str) or not name:
+        raise ConfigurationError(f"{where} has the id {name!r}, which is no text", f"give it a name, such as {where!r}")
 
 
 def check_scenarios(scenarios: Sequence[object]) -> None:
-    """Refuse an empty sequence, a scenario without an id, and an id that comes twice."""
+    """Refuse an empty sequence, a scenario without a proper id, and an id that comes twice."""
     if not scenarios:
         raise ConfigurationError("scenarios=() is empty", "give at least one scenario")
     for number, scenario in enumerate(scenarios):
         check_id(scenario, f"scenarios[{number}]")
-    # Compared as str, for that is how ids are logged.
-    times = Counter(str(getattr(scenario, "id")) for scenario in scenarios)  # noqa: B009
+    times = Counter(getattr(scenario, "id") for scenario in scenarios)  # noqa: B009
     repeated = [name for name, number in times.items() if number > 1]
     if repeated:
         shown = ", ".join(map(repr, repeated[:_SHOWN])) + (", …" if len(repeated) > _SHOWN else "")

@@ -46,7 +46,10 @@ def _canonical_mapping(name: str, mapping: Mapping[Any, Any]) -> str:
 
 def _canonical_plain(value: object) -> str:
     text = repr(value)
-    if f"{id(value):x}" in text.lower():
-        # The repr of a plain object holds its address. What identifies such an object is its id, if it has one.
+    if isinstance(value, str | bytes):
+        return text
+    if " at 0x" in text or f"{id(value):x}" in text.lower():
+        # The repr of a plain object holds its address, or that of what it is made of (a partial, a bound method). What
+        # identifies such an object is its id, if it has one.
         return f"{type(value).__qualname__}({getattr(value, 'id', '')!r})"
     return text

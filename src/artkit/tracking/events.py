@@ -63,7 +63,8 @@ class StepFinished:
         index: Which batch of the run it was, from 0.
         total_steps: Training steps of the whole run; None where the source is open-ended.
         metrics: What was logged for the step, by ART's names (`train/reward`, …).
-        tokens_per_s: Tokens sampled per second of gathering and training; None where the server reports no tokens.
+        tokens_per_s: Tokens sampled, those of lost episodes included, per second of the step; None where the server
+            reports no tokens.
         seconds: How long the step took, gathering and training included, validation not.
     """
 
@@ -117,7 +118,7 @@ class Warned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFinished:
-    """The run ended, for whatever reason; the report says which."""
+    """The run ended by itself, and the report says why; an error, a signal or a cancellation ends it without this."""
 
     report_text: str
 

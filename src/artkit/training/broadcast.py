@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from artkit.tracking import RolloutFinished, Tracker, TrackingEvent, Warned
+from artkit.training.tokens import completion_tokens
 
 if TYPE_CHECKING:
     from artkit.rollouts import MemberFinished
@@ -34,7 +35,6 @@ class Broadcast:
 
     def member(self, split: str, event: MemberFinished) -> None:
         """Pass on the end of a rollout."""
-        tokens = event.episode.metrics.get("completion_tokens", 0) if event.episode else 0
         self(
             RolloutFinished(
                 split=split,
@@ -42,6 +42,6 @@ class Broadcast:
                 member=event.member,
                 seconds=event.seconds,
                 failure=f"{event.failure.kind}: {event.failure}" if event.failure else None,
-                tokens=int(tokens),
+                tokens=completion_tokens(event.episode) if event.episode else 0,
             )
         )

@@ -17,7 +17,10 @@ _WINDOW = 100
 
 
 class FailureWindow:
-    """Watches the last 100 attempted episodes, those that could not be scored included.
+    """Watches the last episodes that were attempted, those that could not be scored included.
+
+    Whole gathers are looked at, the newest that make up at least 100 episodes: which of a gather came last says
+    nothing. Nothing is judged before there are 100.
 
     Args:
         max_rate: The share that may fail, in [0, 1].
@@ -25,23 +28,25 @@ class FailureWindow:
 
     def __init__(self, max_rate: float) -> None:
         self._max_rate = max_rate
-        self._failed: deque[bool] = deque(maxlen=_WINDOW)
+        self._gathers: deque[tuple[int, int]] = deque()  # failed and started, oldest first
         self._cause = ""
 
     def note(self, gathered: GatheredGroups) -> None:
         """Take in one gather.
 
         Raises:
-            OutageError: Too many of the last 100 episodes failed; names a cause and the counts.
+            OutageError: Too many of the last episodes failed; names a cause and the counts.
         """
         counts = gathered.counts
-        failed = counts.started - counts.grouped
-        self._failed.extend([True] * failed + [False] * counts.grouped)
+        self._gathers.append((counts.started - counts.grouped, counts.started))
         self._cause = _last_cause(gathered) or self._cause
-        total = sum(self._failed)
-        if len(self._failed) == _WINDOW and total > self._max_rate * _WINDOW:
+        attempted = sum(started for _, started in self._gathers)
+        while attempted - self._gathers[0][1] >= _WINDOW:
+            attempted -= self._gathers.popleft()[1]
+        failed = sum(failed for failed, _ in self._gathers)
+        if attempted >= _WINDOW and failed > self._max_rate * attempted:
             raise OutageError(
-                f"{total} of the last {_WINDOW} episodes failed, more than max_failure_rate={self._max_rate:g} "
+                f"{failed} of the last {attempted} episodes failed, more than max_failure_rate={self._max_rate:g} "
                 f"allows; the last cause: {self._cause}",
                 "mend the cause and start again: the run resumes; or raise max_failure_rate",
             )

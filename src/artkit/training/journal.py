@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from artkit.bridge import sync_to_disk
 from artkit.errors import ResumeError
 from artkit.scenarios import Cursor
+from artkit.training.torn_line import mend_last_line
 
 __all__ = ["Batch", "Began", "Emptied", "Ended", "Entry", "Intended", "Journal", "Logged", "Trained", "Validated"]
+
+_FORMAT = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +33,16 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Began(Entry):
-    """A new run began, on a model that stood at `step`, with what `fingerprint` says."""
+    """A new run began, on a model that stood at `step`, with what `fingerprint` says.
+
+    Attributes:
+        format: Of the journal, so that a later version of artkit can be told from damage.
+    """
 
     step: int
     fingerprint: Mapping[str, Any]
     history_bytes: int = 0
+    format: int = _FORMAT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,61 +125,63 @@ class Journal:
         """Return all entries. A last line that was cut off is dropped from the file: what it told did not happen.
 
         Raises:
-            ResumeError: A line in the middle cannot be read, so what the run did is not known.
+            ResumeError: A later version of artkit wrote it, or a line in the middle cannot be read, so what the run did
+                is not known.
         """
         if not self.path.exists():
             return []
-        cut_torn_line(self.path)
+        mend_last_line(self.path)
         return list(self._parse(self.path.read_bytes().splitlines()))
 
     def append(self, entry: Entry) -> None:
         """Write `entry`; when this returns, it is on the disk."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        is_new = not self.path.exists()
         row = {"kind": type(entry).__name__.lower(), **dataclasses.asdict(entry)}
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
             file.flush()
             os.fsync(file.fileno())
+        if is_new:
+            sync_to_disk(self.path.parent)
 
-    def set_aside(self) -> Path | None:
-        """Rename the journal of an earlier run, so that a new one begins; return its new place."""
+    def set_aside(self, recordings: Path) -> Path | None:
+        """Rename the journal of an earlier run and its directory of `recordings`, so that a new one begins.
+
+        Both get the same number. The journal goes last: a death before that leaves it to be done again.
+
+        Returns:
+            The new place of the journal; None where there was none.
+        """
         if not self.path.exists():
             return None
         number = 1
-        while (aside := self.path.with_name(f"{self.path.stem}.{number}{self.path.suffix}")).exists():
+        while _numbered(self.path, number).exists() or (recordings.exists() and _numbered(recordings, number).exists()):
             number += 1
-        return self.path.rename(aside)
+        if recordings.exists():
+            recordings.rename(_numbered(recordings, number))
+        return self.path.rename(_numbered(self.path, number))
 
     def _parse(self, lines: list[bytes]) -> Iterator[Entry]:
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
+                if row.get("format", _FORMAT) > _FORMAT:
+                    raise ResumeError(
+                        f"{self.path} is a journal of format {row['format']}, and this artkit reads up to {_FORMAT}",
+                        'resume with the version of artkit that wrote it, or begin a new run with resume="never"',
+                    )
                 kind = _KINDS[row.pop("kind")]
                 if "cursor" in row:
                     row["cursor"] = Cursor.from_dict(row["cursor"])
                 yield kind(**row)
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise ResumeError(
                     f"line {number} of {self.path} is no entry of a journal: {line[:80]!r}",
                     'restore the file, or begin a new run on these weights with resume="never"',
                 ) from error
 
 
-def cut_torn_line(path: Path) -> None:
-    """Cut off a last line that was never finished, so that the next one does not grow onto it."""
-    with path.open("rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        end = size
-        while end > 0:
-            start = max(0, end - 65536)
-            file.seek(start)
-            newline = file.read(end - start).rfind(b"\n")
-            if newline >= 0:
-                end = start + newline + 1
-                break
-            end = start
-        if end < size:
-            file.truncate(end)
-            file.flush()
-            os.fsync(file.fileno())
+def _numbered(path: Path, number: int) -> Path:
+    return path.with_name(f"{path.stem}.{number}{path.suffix}")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from artkit.bridge import storage_dir
+from artkit.bridge import step_of_checkpoint, storage_dir
 from artkit.rewards import RewardAdapter
+from artkit.rollouts import Rollout
 from artkit.scenarios.content import content_digest
 
 if TYPE_CHECKING:
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from artkit.training.stopping import StopCondition
     from artkit.training.validation import Validation
 
-__all__ = ["Parts", "Resume", "is_relative"]
+__all__ = ["OWN_DIR", "Parts", "Resume", "is_relative"]
+
+OWN_DIR = "artkit"
 
 Resume = Literal["auto", "never", "require"]
 
@@ -55,23 +59,33 @@ class Parts:
     @property
     def own_dir(self) -> Path:
         """Where artkit keeps the journal and the recordings of the run."""
-        return storage_dir(self.model) / "artkit"
+        return storage_dir(self.model) / OWN_DIR
 
     @property
     def in_use(self) -> frozenset[int]:
         """Steps whose checkpoints the training options refer to."""
-        step = self.settings.train_options.get("kl_penalty_reference_step")
-        return frozenset() if step is None else frozenset({int(step)})
+        options = self.settings.train_options
+        steps = [options.get("kl_penalty_reference_step")]
+        if (path := options.get("kl_ref_adapter_path")) is not None:
+            steps.append(step_of_checkpoint(self.model, path))
+        return frozenset(int(step) for step in steps if step is not None)
 
     def reward_of(self, validation: Validation) -> GroupReward:
         return validation.reward or self.reward
 
     def fingerprint(self) -> dict[str, Any]:
-        """What must not change when a run is resumed: what decides the batches and how they are trained on."""
+        """What must not change when a run is resumed: what decides the batches and how they are trained on.
+
+        Timeouts are not among it: a longer one is how a run is mended.
+        """
         settings = self.settings
-        return {
+        plays = {}
+        if isinstance(self.rollout, Rollout):
+            plays = {"sampling": _fields(self.rollout.sampling), "max_turns": self.rollout.limits.max_turns}
+        return plays | {
             "data": self.feed.fingerprint,
             "base_model": self.model.base_model,
+            "seed": settings.seed,
             "groups_per_step": settings.groups_per_step,
             "rollouts_per_group": settings.rollouts_per_group,
             "learning_rate": settings.learning_rate,
@@ -82,6 +96,10 @@ class Parts:
 def is_relative(reward: GroupReward) -> bool:
     """Whether a score of `reward` means something only beside its siblings' scores."""
     return isinstance(reward, RewardAdapter) and reward.relative
+
+
+def _fields(value: Any) -> dict[str, str]:
+    return {field.name: _words(getattr(value, field.name)) for field in dataclasses.fields(value)}
 
 
 def _words(value: Any) -> str:

@@ -11,6 +11,7 @@ from artkit.backends import required_environment
 from artkit.bridge import train_options
 from artkit.errors import ConfigurationError
 from artkit.rollouts import Rollout
+from artkit.scenarios import find_leaks
 from artkit.training.parts import is_relative
 from artkit.training.validating import rollouts_per_scenario
 from artkit.validation import Never
@@ -101,15 +102,16 @@ def _check_train_options(parts: Parts) -> None:
 
 
 def _check_splits(parts: Parts) -> None:
-    trained = {scenario.id for scenario in parts.feed.scenarios}
     names = [validation.name for validation in parts.validations]
     if len(set(names)) < len(names):
         raise ConfigurationError(f"two validations share a name: {names!r}", "give each its own name=")
     for validation in parts.validations:
-        shared = sorted(trained.intersection(scenario.id for scenario in validation.scenarios))
-        if shared:
+        if leaks := find_leaks(parts.feed.scenarios, validation.scenarios):
+            in_train, in_validation = leaks[0]
+            known_as = "" if in_train == in_validation else f", which is {in_train!r} in the training data"
             raise ConfigurationError(
-                f"{len(shared)} scenarios of validation {validation.name!r} are trained on too, such as {shared[0]!r}",
+                f"{len(leaks)} scenarios of validation {validation.name!r} are trained on too, such as "
+                f"{in_validation!r}{known_as}",
                 "hold them out of the training data: split_scenarios does",
             )
 

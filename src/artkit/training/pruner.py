@@ -37,14 +37,22 @@ class Pruner:
         parts = self._parts
         if self._is_refused or isinstance(parts.checkpoint_policy, KeepAll):
             return
-        self._history.read_on(parts.history_path)
         try:
+            self._history.read_on(parts.history_path)
             pruned = await prune(
                 parts.model, parts.checkpoint_policy, self._history, in_use=parts.in_use | {state.step}
             )
         except CheckpointError as error:
             self._is_refused = True
             self._tell(Warned(text=f"checkpoints are not pruned: {error}"))
+            return
+        except Exception as error:  # noqa: BLE001  # a service or a disk for a moment: a checkpoint too many costs little
+            self._tell(
+                Warned(
+                    text=f"checkpoints were not pruned after step {state.step}: {type(error).__name__}: {error}; tried "
+                    "again after the next step"
+                )
+            )
             return
         if deleted := pruned.why.keys() - pruned.keep:
             kept = {step: pruned.why[step] for step in sorted(pruned.keep)}

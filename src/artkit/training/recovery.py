@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,9 +10,10 @@ from artkit.bridge import mend_state
 from artkit.episodes import read_groups
 from artkit.errors import ResumeError
 from artkit.training.history_rows import size_of
-from artkit.training.journal import Began, Ended, Journal, Logged, Validated, cut_torn_line
+from artkit.training.journal import Began, Ended, Journal, Logged, Validated
 from artkit.training.ledger import Ledger
 from artkit.training.run_state import RunState, settle
+from artkit.training.torn_line import mend_last_line
 
 if TYPE_CHECKING:
     from artkit.training.journal import Trained
@@ -47,12 +49,12 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
     """
     journal = Journal(parts.own_dir / "journal.jsonl")
     if parts.resume == "never":
-        journal.set_aside()
+        journal.set_aside(rows.recordings)
     entries = journal.read()
     backend_step = await parts.model.get_step()
     notes = [note for note in (mend_state(parts.model),) if note]
     if parts.history_path.exists():
-        cut_torn_line(parts.history_path)
+        mend_last_line(parts.history_path)
     ledger = Ledger(journal, RunState.replay(entries))
     if not entries:
         if parts.resume == "require":
@@ -64,7 +66,9 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
             Began(step=backend_step, fingerprint=parts.fingerprint(), history_bytes=size_of(parts.history_path))
         )
         return Recovered(ledger=ledger, has_died=False, notes=tuple(notes))
-    if missing := settle(ledger.state, backend_step=backend_step, fingerprint=parts.fingerprint()):
+    state = ledger.state
+    if missing := settle(state, backend_step=backend_step, fingerprint=parts.fingerprint()):
+        notes += _late_trainings(state, missing)
         ledger.note(missing)
     if trained := ledger.state.unlogged:
         if not rows.has_train_row(ledger.state, trained):
@@ -76,6 +80,14 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
         if not is_noted and rows.has_validation_row(ledger.state, validation, is_first=number == 0):
             ledger.note(Validated(name=validation.name, step=ledger.state.step))
     return Recovered(ledger=ledger, has_died=not isinstance(entries[-1], Ended), notes=tuple(notes))
+
+
+def _late_trainings(state: RunState, missing: Trained) -> Iterator[str]:
+    if missing.step > state.step + 1:
+        yield (
+            f"batch {missing.index} was begun {state.attempts} times, and the backend went from step {state.step} to "
+            f"{missing.step}: more than one of these trainings has finished"
+        )
 
 
 async def _write_row(parts: Parts, rows: RowWriter, state: RunState, trained: Trained) -> None:

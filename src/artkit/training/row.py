@@ -1,4 +1,4 @@
-"""The row of a training step: the counts beside what the backend reports."""
+"""The trainer's own numbers in a row: the counts beside what episodes and the backend report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ if TYPE_CHECKING:
 
     from artkit.rollouts import GatherCounts
 
-__all__ = ["add_counts", "batch_counts"]
+__all__ = ["add_counts", "batch_counts", "is_own_metric"]
+
+_OWN = frozenset({"batch_index", "epoch", "recovered", "reward_incomplete", "scenarios", "scored_share"})
+_OWN_PREFIXES = ("groups_", "rollouts_")
+
+
+def is_own_metric(name: str) -> bool:
+    """Whether the trainer gives rows a metric of this name; an episode's own of that name is logged under another.
+
+    >>> is_own_metric("rollouts_lost_tool"), is_own_metric("is_high")
+    (True, False)
+    """
+    return name in _OWN or name.startswith(_OWN_PREFIXES)
 
 
 def batch_counts(

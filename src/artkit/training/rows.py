@@ -6,8 +6,9 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from artkit.bridge import keep_state_copy, loggable, loggable_metrics
+from artkit.bridge import keep_state_copy, loggable, loggable_metrics, sync_to_disk
 from artkit.training.history_rows import has_row, rows_of, size_of
+from artkit.training.row import is_own_metric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,9 +39,14 @@ class RowWriter:
         self._parts = parts
         self._model = parts.model
 
+    @property
+    def recordings(self) -> Path:
+        """The directory of the run's recordings."""
+        return self._parts.own_dir / "recordings"
+
     def recording(self, number: int, name: str = "batch") -> Path:
         """Return the place of the recording of a batch, or of a validation by its name and step."""
-        return self._parts.own_dir / "recordings" / f"{name}-{number:06d}.jsonl"
+        return self.recordings / f"{name}-{number:06d}.jsonl"
 
     def clean(self, metrics: Mapping[str, Any]) -> dict[str, float]:
         """Return what of a backend's metrics can be logged."""
@@ -71,7 +77,7 @@ class RowWriter:
         """
         if is_first and result.ranks:
             return await self._log(result.groups, result.summary, step=step, split="val", recovered=recovered)
-        metrics = result.metrics
+        metrics = dict(result.metrics)
         if not result.ranks and "reward" in metrics:
             metrics["reward_incomplete"] = metrics.pop("reward")
         prefix = "val" if is_first else f"val/{result.name}"
@@ -119,6 +125,10 @@ class RowWriter:
         if recovered:
             row["recovered"] = 1.0
         before = size_of(self._parts.history_path)
-        await self._model.log(None if groups is None else loggable(groups), split=split, metrics=row, step=step)
+        safe = None if groups is None else loggable(groups, is_taken=is_own_metric)
+        await self._model.log(safe, split=split, metrics=row, step=step)
+        if self._parts.history_path.exists():
+            # Whoever reads in the journal that the row is there must find it, also after a power cut.
+            sync_to_disk(self._parts.history_path)
         keep_state_copy(self._model)
         return rows_of(self._parts.history_path, since_byte=before, step=step)

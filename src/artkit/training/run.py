@@ -9,7 +9,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import write_groups
-from artkit.errors import BackendError
+from artkit.errors import AllRolloutsFailedError, BackendError, OutageError, RewardError
 from artkit.rollouts import gather_groups
 from artkit.tracking import RunStarted, StepFinished, Warned
 from artkit.training.failure_window import FailureWindow
@@ -19,6 +19,7 @@ from artkit.training.pruner import Pruner
 from artkit.training.recovery import recover
 from artkit.training.row import add_counts, batch_counts
 from artkit.training.rows import RowWriter
+from artkit.training.tokens import completion_tokens
 from artkit.training.validator import Validator
 
 if TYPE_CHECKING:
@@ -148,6 +149,7 @@ class Run:
         row = await self.rows.write_train(ledger.state, trained, gathered.groups)
         ledger.note(Logged(index=batch.index, step=trained.step))
         seconds = time.monotonic() - began_s
+        tokens = _tokens(gathered)
         self._tell(
             StepFinished(
                 step=trained.step,
@@ -155,7 +157,7 @@ class Run:
                 index=batch.index,
                 total_steps=self._plan.total_steps,
                 metrics=row,
-                tokens_per_s=_tokens(gathered) / seconds if seconds else None,
+                tokens_per_s=tokens / seconds if tokens and seconds else None,
                 seconds=seconds,
             )
         )
@@ -165,27 +167,38 @@ class Run:
 
     async def _gather(self, batch: ScenarioBatch[Any]) -> GatheredGroups:
         parts, settings = self._parts, self._parts.settings
-        with self.rows.costs("train"):
-            return await gather_groups(
-                parts.rollout,
-                parts.model,
-                batch.items,
-                rollouts_per_group=settings.rollouts_per_group,
-                reward=parts.reward,
-                max_exceptions=settings.max_exceptions,
-                max_concurrent=settings.max_concurrent,
-                on_event=functools.partial(self._tell.member, "train"),
-            )
+        try:
+            with self.rows.costs("train"):
+                return await gather_groups(
+                    parts.rollout,
+                    parts.model,
+                    batch.items,
+                    rollouts_per_group=settings.rollouts_per_group,
+                    reward=parts.reward,
+                    max_exceptions=settings.max_exceptions,
+                    max_concurrent=settings.max_concurrent,
+                    on_event=functools.partial(self._tell.member, "train"),
+                )
+        except (AllRolloutsFailedError, OutageError, RewardError) as error:
+            if error.gathered is not None:  # paid for, and the place to look for what went wrong
+                with contextlib.suppress(OSError):
+                    write_groups(self.rows.recording(batch.index, "failed"), error.gathered.groups, error.gathered.lost)
+            raise
 
     async def _train_on(self, groups: list[art.TrajectoryGroup], batch: ScenarioBatch[Any]) -> Trained:
-        backend, settings = self._parts.backend, self._parts.settings
+        backend, settings, before = self._parts.backend, self._parts.settings, self.ledger.state.step
         result = await backend.train(
             self._parts.model, groups, learning_rate=settings.learning_rate, **settings.train_options
         )
-        if result.step < self.ledger.state.step:
-            raise BackendError(
-                f"train() of {type(backend).__name__} went from step {self.ledger.state.step} to {result.step}",
-                "see its log; the episodes of this batch are in the recording",
+        went = f"train() of {type(backend).__name__} went from step {before} to {result.step}"
+        if result.step < before:
+            raise BackendError(went, "see its log; the episodes of this batch are in the recording")
+        if result.step > before + 1:
+            self._tell(
+                Warned(
+                    text=f"{went}: a training that a session began before it was killed may have finished late, and "
+                    "its batch was trained on twice"
+                )
             )
         return Trained(index=batch.index, step=result.step, metrics=self.rows.clean(result.metrics))
 
@@ -195,12 +208,9 @@ class Run:
         return f"stopped: {reason}" if reason else None
 
 
-def _tokens(gathered: GatheredGroups) -> float:
-    return sum(
-        float(episode.metrics.get("completion_tokens", 0))
-        for group in gathered.groups
-        for episode in group.trajectories
-    )
+def _tokens(gathered: GatheredGroups) -> int:
+    grouped = (episode for group in gathered.groups for episode in group.trajectories)
+    return sum(map(completion_tokens, (*grouped, *gathered.lost)))
 
 
 def _why(filtered: FilterResult | None) -> str:

@@ -32,6 +32,7 @@ class RunState:
         batch: The last batch that was finished: trained on, or found empty.
         cursor: Where the next batch starts.
         pending: A batch that was about to be trained on when the journal ends.
+        attempts: How often it was: a service may finish a training after the session that began it was killed.
         unlogged: A training whose row may be missing from the history.
         empty_in_a_row: How many of the last batches of this session held nothing to train on.
         carried: Counts of those batches, for the next row.
@@ -47,6 +48,7 @@ class RunState:
     batch: Batch | None = None
     cursor: Cursor = field(default_factory=Cursor)
     pending: Intended | None = None
+    attempts: int = 0
     unlogged: Trained | None = None
     empty_in_a_row: int = 0
     carried: Mapping[str, float] = field(default_factory=dict)
@@ -74,7 +76,7 @@ class RunState:
                     "history_bytes": entry.history_bytes,
                 }
             case Intended():
-                changed |= {"pending": entry}
+                changed |= {"pending": entry, "attempts": self.attempts + 1}
             case Trained():
                 changed |= {
                     "step": entry.step,
@@ -82,6 +84,7 @@ class RunState:
                     "batch": self.pending,
                     "cursor": self.pending.cursor if self.pending else self.cursor,
                     "pending": None,
+                    "attempts": 0,
                     "unlogged": entry,
                     "empty_in_a_row": 0,
                     "carried": {},
@@ -94,6 +97,7 @@ class RunState:
                     "batch": entry,
                     "cursor": entry.cursor,
                     "pending": None,
+                    "attempts": 0,
                     "empty_in_a_row": self.empty_in_a_row + 1,
                     "carried": add_counts(self.carried, entry.metrics),
                 }
@@ -115,7 +119,8 @@ def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]
         fingerprint: What today's run would begin with.
 
     Returns:
-        The entry that a death kept from being written: the pending batch was trained on, for the backend has moved.
+        The entry that a death kept from being written: the pending batch was trained on, for the backend has moved, at
+        most once for each time that it was begun.
         None where there is nothing to write; a batch still pending then is done again.
 
     Raises:
@@ -127,7 +132,7 @@ def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]
         raise ResumeError(
             f"this run was begun with other data or settings: {'; '.join(filter(None, changes))}", _CHOICES
         )
-    if state.pending is not None and backend_step == state.step + 1:
+    if state.pending is not None and 1 <= backend_step - state.step <= state.attempts:
         return Trained(index=state.pending.index, step=backend_step)
     if backend_step < state.step:
         raise ResumeError(

@@ -26,8 +26,8 @@ class TrainerSettings(BaseModel):
         max_concurrent: Rollouts in flight at once, over all groups.
         max_exceptions: How many rollouts of one step may fail before the run stops; strictly between 0 and 1 a share.
             None stops only when every rollout of a step failed.
-        max_failure_rate: The run stops when more than this share of the last 100 attempted episodes failed or could
-            not be scored, in [0, 1].
+        max_failure_rate: The run stops when more than this share of the last attempted episodes failed or could not be
+            scored, in [0, 1]; looked at are the newest batches that make up at least 100 episodes.
         max_empty_steps: So many batches in a row with nothing to learn from stop the run.
         max_staleness: How many steps older than the weights an episode may be; 0 is the synchronous loop.
         train_options: Further keyword arguments of the backend's `train`, checked against its signature.

@@ -17,6 +17,7 @@ class StopCondition(Protocol):
     def __call__(self, progress: Progress, metrics: Mapping[str, float]) -> str | None:
         """Return the reason to stop, or None to go on.
 
-        Called by the trainer once after every trained and validated step, never concurrently. `metrics` holds what was
-        logged for that step, by ART's names, `val/reward` included where it was validated. What it raises ends the run.
+        Called by the trainer after every trained and validated step, never concurrently, and once more for the last
+        step when a run is resumed: the answer may have died with the session. `metrics` holds what was logged for that
+        step, by ART's names, `val/reward` included where it was validated. What it raises ends the run.
         """

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.backends import usage_example
+from artkit.bridge import saved_steps
 from artkit.checkpoints import AnyPolicy, KeepBest, MetricHistory
-from artkit.episodes import read_groups
 from artkit.training.parts import is_relative
 from artkit.training.report import RunReport
 
@@ -21,7 +23,7 @@ __all__ = ["summarize"]
 
 async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
     """Return the report of a run whose backend is still open."""
-    best_step, best_value = _best(parts, run)
+    best_step, best_value = await _best(parts)
     return RunReport(
         reason=reason,
         steps=run.ledger.state.trained,
@@ -35,17 +37,25 @@ async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
     )
 
 
-def _best(parts: Parts, run: Run) -> tuple[int | None, float | None]:
+async def _best(parts: Parts) -> tuple[int | None, float | None]:
     ranking = _ranking(parts)
     if ranking is None:
         return None, None
     history = MetricHistory.read(parts.history_path, metrics={ranking.metric})
-    values = {
-        step: value for step, value in history.values(ranking.metric).items() if step >= run.ledger.state.initial_step
-    }
+    values = history.values(ranking.metric, at=await _saved(parts))
+    if not values:
+        return None, None
     verdicts = dataclasses.replace(ranking, count=1).judge(frozenset(values), history)
     best = next((step for step, verdict in verdicts.items() if verdict.keep), None)
     return best, None if best is None else values[best]
+
+
+async def _saved(parts: Parts) -> frozenset[int] | None:
+    """Return which steps have a checkpoint, as the pruner sees it; None where that is not known."""
+    try:
+        return await saved_steps(parts.backend, parts.model)
+    except Exception:  # noqa: BLE001  # a service that does not answer must not cost the report
+        return None
 
 
 def _ranking(parts: Parts) -> KeepBest | None:
@@ -64,13 +74,13 @@ def _first_messages(run: Run) -> list[Mapping[str, Any]]:
     recording = None if batch is None else run.rows.recording(batch.index)
     if recording is None or not recording.exists():
         return []
-    groups, _ = read_groups(recording)
-    for group in groups:
-        for episode in group.trajectories:
-            messages: list[Mapping[str, Any]] = []
-            for turn in episode.messages_and_choices:
-                if not isinstance(turn, Mapping):
-                    break
-                messages.append(turn)
-            return messages
+    # Line by line, for a recording may be large; the last one may be cut off.
+    with recording.open(encoding="utf-8") as file:
+        for line in file:
+            try:
+                turns = json.loads(line).get("episode", {}).get("turns", ())
+            except ValueError:
+                break
+            if turns:
+                return [turn["message"] for turn in itertools.takewhile(lambda turn: "message" in turn, turns)]
     return []

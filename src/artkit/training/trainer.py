@@ -7,20 +7,21 @@ import dataclasses
 import errno
 import secrets
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from artkit.backends import closing_backend
-from artkit.bridge import backend_of, open_model, renamed_model, storage_dir
+from artkit.bridge import backend_of, open_model, renamed_model, storage_dir_on
 from artkit.checkpoints import KeepAll, KeepBest, KeepLatest
 from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance
-from artkit.tracking import ConsoleTracker, RunFinished
+from artkit.tracking import ConsoleTracker, RunFinished, Warned
 from artkit.training.broadcast import Broadcast
 from artkit.training.feed import Feed
-from artkit.training.parts import Parts, Resume, is_relative
+from artkit.training.parts import OWN_DIR, Parts, Resume, is_relative
 from artkit.training.plan import Plan
 from artkit.training.preflight import check
+from artkit.training.rows import RowWriter
 from artkit.training.run import Run
 from artkit.training.run_lock import hold_run
 from artkit.training.settings import TrainerSettings
@@ -107,6 +108,7 @@ class Trainer:
             settings=settings,
         )
         self._has_closed = False
+        self._busy_with: str | None = None
 
     def plan(self) -> Plan:
         """Return what will run; nothing is started."""
@@ -121,8 +123,8 @@ class Trainer:
             AllRolloutsFailedError: Every rollout of a step failed; names the first cause.
             OutageError: A service is gone, or too many episodes failed.
         """
-        self._has_closed = True
-        return await _run(self._parts)
+        with self._alone("run"):
+            return await self._run(self._parts)
 
     async def smoke(self) -> RunReport:
         """Do one tiny step through the same code, under a throw-away model name and journal, and return its report.
@@ -149,44 +151,71 @@ class Trainer:
             resume="auto",
             settings=settings,
         )
-        self._has_closed = True
-        try:
-            return await _run(tiny)
-        finally:
-            shutil.rmtree(storage_dir(throw_away), ignore_errors=True)
+        with self._alone("smoke"):
+            try:
+                return await self._run(tiny)
+            finally:
+                shutil.rmtree(storage_dir_on(parts.backend, throw_away), ignore_errors=True)
 
     async def evaluate(self) -> dict[str, ValidationResult]:
         """Run every validation once with the model as it is, train nothing, log nothing, and return the results.
 
-        Opens the backend if the model is not registered or a run of this trainer has closed it, and closes it then.
+        Opens the backend if the model is not registered or this trainer has closed it, and closes it then.
+
+        Raises:
+            ConfigurationError: A run of this trainer is under way, or something cannot work.
         """
         parts = self._parts
-        must_open = self._has_closed or backend_of(parts.model) is None
-        async with closing_backend(parts.backend) if must_open else contextlib.nullcontext():
-            if must_open:
-                check(parts)
+        with self._alone("evaluate"):
+            must_open = self._has_closed or backend_of(parts.model) is None
+            async with self._closing(Broadcast(parts.trackers)) if must_open else contextlib.nullcontext():
+                if must_open:
+                    check(parts)
+                    await open_model(parts.model, parts.backend)
+                with RowWriter(parts).costs("eval"):
+                    return {
+                        validation.name: await validate(
+                            validation, parts.model, rollout=parts.rollout, reward=parts.reward, settings=parts.settings
+                        )
+                        for validation in parts.validations
+                    }
+
+    async def _run(self, parts: Parts) -> RunReport:
+        tell = Broadcast(parts.trackers)
+        async with self._closing(tell):
+            check(parts)
+            # The lock comes first, at the place that registering will give the model: a backend on this machine keeps
+            # its files below a path of its own, and opening it may start a server on the GPU that is in use.
+            with hold_run(storage_dir_on(parts.backend, parts.model) / OWN_DIR), _disk_errors_explained(parts):
+                # Always, although the model may be registered already: a backend that was closed is opened again by it.
                 await open_model(parts.model, parts.backend)
-            return {
-                validation.name: await validate(
-                    validation, parts.model, rollout=parts.rollout, reward=parts.reward, settings=parts.settings
-                )
-                for validation in parts.validations
-            }
+                run = Run(parts, tell)
+                reason = await run()
+                report = await summarize(parts, run, reason)
+        tell(RunFinished(report_text=str(report)))
+        return report
 
+    @contextlib.asynccontextmanager
+    async def _closing(self, tell: Broadcast) -> AsyncIterator[None]:
+        try:
+            async with closing_backend(self._parts.backend, warn=lambda text: tell(Warned(text=text))):
+                yield
+        finally:
+            self._has_closed = True
 
-async def _run(parts: Parts) -> RunReport:
-    tell = Broadcast(parts.trackers)
-    async with closing_backend(parts.backend):
-        check(parts)
-        # Always, although the model may be registered already: a backend that was closed is opened again by it. Before
-        # the run's place is known: a backend on this machine keeps a model's files below a path of its own.
-        await open_model(parts.model, parts.backend)
-        with hold_run(parts.own_dir), _disk_errors_explained(parts):
-            run = Run(parts, tell)
-            reason = await run()
-            report = await summarize(parts, run, reason)
-    tell(RunFinished(report_text=str(report)))
-    return report
+    @contextlib.contextmanager
+    def _alone(self, what: str) -> Iterator[None]:
+        """Refuse what is called while another call of this trainer is under way: each may close the backend."""
+        if self._busy_with is not None:
+            raise ConfigurationError(
+                f"{what}() was called while {self._busy_with}() of the same trainer is under way",
+                f"await {self._busy_with}() first: both use the same backend, and the first to end may close it",
+            )
+        self._busy_with = what
+        try:
+            yield
+        finally:
+            self._busy_with = None
 
 
 @contextlib.contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections import defaultdict
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.bridge import loggable
 from artkit.rewards import RewardAdapter
 from artkit.rollouts import GatherCounts, MemberFinished, Rollout, gather_groups
+from artkit.training.row import is_own_metric
 
 if TYPE_CHECKING:
     import art
@@ -54,11 +56,11 @@ class ValidationResult:
         """Whether this validation may rank a checkpoint: losing the hard scenarios must not look like progress."""
         return self.scored_share >= _RANKING_SHARE
 
-    @property
+    @functools.cached_property  # large groups take long to be made safe for the log
     def metrics(self) -> dict[str, float]:
         """The mean reward, the mean of every metric over the episodes that have it, and the counts."""
         values: dict[str, list[float]] = defaultdict(list)
-        for group in loggable(self.groups):
+        for group in loggable(self.groups, is_taken=is_own_metric):
             for trajectory in group.trajectories:
                 values["reward"].append(trajectory.reward)
                 for name, value in trajectory.metrics.items():

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from artkit.errors import EmptyReplyError
+from artkit.transport.cancellation import own_cancellation
 from artkit.transport.concurrency_limit import ConcurrencyLimit
 from artkit.transport.errors import (
-    EmptyReplyError,
     is_connection_failure,
     is_context_overflow,
     is_fatal,
@@ -30,6 +31,7 @@ __all__ = [
     "is_context_overflow",
     "is_fatal",
     "is_retryable",
+    "own_cancellation",
     "retry_after_s",
     "sampling_session",
     "status_code",

@@ -16,10 +16,9 @@ import aiohttp
 import httpx
 import openai
 
-from artkit.errors import ArtkitError
+from artkit.errors import EmptyReplyError
 
 __all__ = [
-    "EmptyReplyError",
     "is_connection_failure",
     "is_context_overflow",
     "is_fatal",
@@ -27,10 +26,6 @@ __all__ = [
     "retry_after_s",
     "status_code",
 ]
-
-
-class EmptyReplyError(ArtkitError, RuntimeError):
-    """The server answered 200 without a reply in it: no choices, or a message with nothing in it."""
 
 
 _RETRYABLE_STATUSES = frozenset(
@@ -95,6 +90,8 @@ def is_retryable(error: BaseException) -> bool:
     `x-should-retry` holds. An exhausted quota is a 429 that no waiting mends, and a context overflow comes back as it
     was.
     """
+    if isinstance(error, openai.APIResponseValidationError):
+        return True  # it reports the status of the answer that could not be read, a 200
     status = status_code(error)
     if status is not None:
         if _is_quota_exhausted(error) or is_context_overflow(error):
@@ -103,10 +100,7 @@ def is_retryable(error: BaseException) -> bool:
         if advice in ("true", "false"):
             return advice == "true"
         return status in _RETRYABLE_STATUSES or status >= HTTPStatus.INTERNAL_SERVER_ERROR
-    return isinstance(
-        error,
-        (openai.APIConnectionError, openai.APIResponseValidationError, EmptyReplyError, TimeoutError, *_BROKEN_WIRE),
-    )
+    return isinstance(error, (openai.APIConnectionError, EmptyReplyError, TimeoutError, *_BROKEN_WIRE))
 
 
 def is_context_overflow(error: BaseException) -> bool:

@@ -10,7 +10,7 @@ import httpx
 import openai
 from openai.types.chat import ChatCompletion
 
-from artkit.transport.errors import EmptyReplyError
+from artkit.errors import EmptyReplyError
 
 if TYPE_CHECKING:
     import art

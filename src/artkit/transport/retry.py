@@ -16,8 +16,8 @@ from tenacity import (
     wait_random,
 )
 
-from artkit.errors import ConfigurationError
-from artkit.transport.errors import EmptyReplyError, is_retryable, retry_after_s
+from artkit.errors import ConfigurationError, EmptyReplyError
+from artkit.transport.errors import is_retryable, retry_after_s
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion, ChatCompletionMessage
@@ -61,8 +61,9 @@ async def complete_with_retry(
     *,
     max_retries: int,
     policy: RetryPolicy | None = None,
+    on_retry: Callable[[], None] | None = None,
     on_discard: Callable[[ChatCompletion], None] | None = None,
-) -> tuple[ChatCompletion, int]:
+) -> ChatCompletion:
     """Ask `client` until it replies; what cannot succeed on a second try is raised at once.
 
     Cancelling it cancels the attempt or the wait that it is in.
@@ -72,37 +73,36 @@ async def complete_with_retry(
         request: What to ask; the same for every attempt.
         max_retries: How many attempts may follow the first.
         policy: How long to wait in between; None is `RetryPolicy()`.
+        on_retry: Called before each attempt after the first.
         on_discard: Called with each empty reply, whose tokens were paid for all the same.
-
-    Returns:
-        The reply, and how many retries it took.
 
     Raises:
         EmptyReplyError: Every attempt was answered without a reply in it.
         TimeoutError: The last attempt ran into `request.timeout_s`.
         openai.APIError: The last attempt's failure, or the first that is not worth a retry.
     """
-    attempts = 0
 
     async def ask() -> ChatCompletion:
-        nonlocal attempts
-        attempts += 1
         completion = await client.complete(request)
         if not _is_empty(completion):
             return completion
         if on_discard is not None:
             on_discard(completion)
         raise EmptyReplyError(
-            f"the server of {request.model!r} answered without a reply in it (attempt {attempts})",
+            f"the server of {request.model!r} answered without a reply in it",
             "look into the server's log; a higher max_retries helps where it happens now and then",
         )
 
-    return await call_with_retry(ask, max_retries=max_retries, policy=policy)
+    return await call_with_retry(ask, max_retries=max_retries, policy=policy, on_retry=on_retry)
 
 
 async def call_with_retry(
-    call: Callable[[], Awaitable[ResultT]], *, max_retries: int, policy: RetryPolicy | None = None
-) -> tuple[ResultT, int]:
+    call: Callable[[], Awaitable[ResultT]],
+    *,
+    max_retries: int,
+    policy: RetryPolicy | None = None,
+    on_retry: Callable[[], None] | None = None,
+) -> ResultT:
     """Await `call()` until it returns; what cannot succeed on a second try is raised at once.
 
     Cancelling it cancels the attempt or the wait that it is in.
@@ -111,12 +111,11 @@ async def call_with_retry(
         call: Makes one attempt; `is_retryable` says which of its exceptions are worth another.
         max_retries: How many attempts may follow the first.
         policy: How long to wait in between; None is `RetryPolicy()`.
-
-    Returns:
-        What `call` returned, and how many retries it took.
+        on_retry: Called before each attempt after the first.
 
     Raises:
         ConfigurationError: `max_retries` is negative.
+        Exception: The last attempt's, or the first that is not worth a retry.
     """
     if max_retries < 0:
         raise ConfigurationError(f"max_retries={max_retries!r} is negative", "give it 0 to try once")
@@ -128,14 +127,16 @@ async def call_with_retry(
         sleep=policy.sleep,
         reraise=True,
     )
-    attempts = 0
+    is_first = True
 
     async def attempt() -> ResultT:
-        nonlocal attempts
-        attempts += 1
+        nonlocal is_first
+        if not is_first and on_retry is not None:
+            on_retry()
+        is_first = False
         return await call()
 
-    return await retrying(attempt), attempts - 1
+    return await retrying(attempt)
 
 
 def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:

@@ -32,7 +32,9 @@ class ValidationSchedule(ABC):
     def due(self, progress: Progress) -> bool:
         """Return whether to validate at `progress`.
 
-        Asked once before the first training step, with `progress.is_start`, and once after each step.
+        Asked before the first training step, with `progress.is_start`, after each step, and at the end of a run, with
+        `progress.is_last`; for the same step also more than once: after a batch that held nothing to train on, and
+        when a run is resumed. What was validated at a step already is not validated there again.
         """
 
     def __or__(self, other: ValidationSchedule) -> ValidationSchedule:

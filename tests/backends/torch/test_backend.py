@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ import pytest
 import torch
 
 from artkit.backends.torch import TorchBackend
-from artkit.errors import BackendError, CheckpointError, ConfigurationError
-from artkit.transport import OpenAISamplingClient, sampling_session
+from artkit.errors import BackendError, ConfigurationError
 
 Model = art.TrainableModel[Any, Any]
 Play = Callable[..., Awaitable[list[art.TrajectoryGroup]]]
@@ -46,55 +44,15 @@ async def test_a_registered_model_has_its_first_checkpoint(model: Model, tmp_pat
     }
 
 
+def test_the_path_is_known_before_a_model_is_registered(backend: TorchBackend, tmp_path: Path) -> None:
+    """Whoever plans a run asks where its files will be."""
+    assert backend.path == tmp_path
+
+
 async def test_logs_go_beside_the_checkpoints(model: Model, tmp_path: Path) -> None:
     """As under LocalBackend, whatever base path the model was made with."""
     assert model.base_path == str(tmp_path)
     assert (Path(model._get_output_dir()) / "checkpoints" / "0000").is_dir()
-
-
-async def test_registering_twice_changes_nothing(model: Model, backend: TorchBackend, make_model: Any) -> None:
-    """A notebook cell may be run again, with the same object or an equal one."""
-    before = (model.inference_base_url, model.inference_api_key, model.get_inference_name())
-    twin = make_model()
-
-    await model.register(backend)
-    await twin.register(backend)
-
-    assert before == (model.inference_base_url, model.inference_api_key, model.get_inference_name())
-    assert before == (twin.inference_base_url, twin.inference_api_key, twin.get_inference_name())
-
-
-async def test_one_run_is_of_one_base_model(model: Model, backend: TorchBackend, make_model: Any) -> None:
-    """A second object that says otherwise would be served something else than it asks for."""
-    with pytest.raises(ConfigurationError, match="registered already"):
-        await make_model(base_model="elsewhere").register(backend)
-
-
-async def test_two_runs_under_one_name_are_refused(backend: TorchBackend, make_model: Any) -> None:
-    """The endpoint could not tell them apart."""
-    first, second = make_model(run="one"), make_model(run="two")
-    second.project = "elsewhere"
-    await first.register(backend)
-
-    with pytest.raises(ConfigurationError, match="named 'agent'"):
-        await second.register(backend)
-
-
-async def test_a_model_that_is_not_trained_only_gets_its_directory(backend: TorchBackend, tmp_path: Path) -> None:
-    """A prompted model logs beside the trained one."""
-    judge = art.Model(
-        name="judge",
-        project="tests",
-        inference_model_name="gpt",
-        inference_base_url="http://127.0.0.1:9/v1",
-        inference_api_key="none",
-    )
-    await judge.register(backend)
-
-    assert (tmp_path / "tests" / "models" / "judge").is_dir()
-    assert (await judge.get_step(), judge.get_inference_name()) == (0, "gpt")
-    async with sampling_session(judge) as client:
-        assert isinstance(client, OpenAISamplingClient)
 
 
 async def test_a_training_step_moves_the_weights_and_serves_them(
@@ -200,89 +158,63 @@ async def test_a_directory_of_another_base_model_is_refused(tmp_path: Path, make
             await make_model().register(backend)
 
 
-async def test_a_model_is_open_in_one_backend_at_a_time(model: Model, make_model: Any, tmp_path: Path) -> None:
-    """Two that write the same steps would mix their runs."""
-    async with TorchBackend(tmp_path) as other:
-        with pytest.raises(BackendError, match="in use by another"):
-            await make_model().register(other)
-
-
-async def test_closing_lets_go_of_the_model(tmp_path: Path, make_model: Any) -> None:
-    """Closing twice is harmless, and afterwards everything says that it is closed."""
-    first = TorchBackend(tmp_path)
-    model = make_model()
-    await model.register(first)
-    await first.close()
-    await first.close()
-
-    with pytest.raises(BackendError, match="closed"):
-        await model.get_step()
-    async with TorchBackend(tmp_path) as second:
-        await make_model().register(second)
-
-
-async def test_registering_opens_a_closed_backend_again(tmp_path: Path, make_model: Any) -> None:
-    """A finished run can be evaluated, or gone on with, by the same objects."""
-    backend = TorchBackend(tmp_path)
-    model = make_model()
-    await model.register(backend)
-    await model.openai_client().models.list()
-    await backend.close()
-
-    async with backend:
-        await model.register(backend)
-        listed = await model.openai_client().models.list()
-        await model.openai_client().close()
-
-        assert (await model.get_step(), bool(listed.data)) == (0, True)
-
-
-async def test_deleting_spares_the_current_and_the_leased_step(
-    model: Model, backend: TorchBackend, play: Play, sample: Sample
+async def test_groups_that_teach_nothing_make_a_step_that_changes_nothing(
+    model: Model, backend: TorchBackend, play: Play, find: Find
 ) -> None:
-    """Whatever the list says."""
-    for seed in range(4):
-        await backend.train(model, await play(model, vowels, seed=seed))
+    """As in ART's LocalBackend: steps go on counting batches, so no batch is repeated after a restart."""
+    result = await backend.train(model, await play(model, lambda prompt, reply: 1.0))
 
-    async with backend.exact_adapter_lease(model, 2):
-        inside = model.get_inference_name()
-        await backend._delete_checkpoint_files(model, [1])
-        assert await backend.checkpoint_steps(model) == {1, 2, 4}
-    await backend._delete_checkpoint_files(model, [])
-
-    assert (inside, model.get_inference_name()) == ("agent@2", "agent@4")
-    assert await backend.checkpoint_steps(model) == {4}
-    with pytest.raises(Exception, match="does not exist"):
-        await sample(model, "hello", name="agent@2")
-
-
-async def test_a_lease_of_a_step_that_is_gone_is_refused(model: Model, backend: TorchBackend) -> None:
-    """With those that there are."""
-    with pytest.raises(CheckpointError, match=r"step 3 .*\[0\]"):
-        async with backend.exact_adapter_lease(model, 3):
-            pass
+    metrics = {name: value for name, value in result.metrics.items() if name.startswith("data/")}
+    assert metrics == {
+        "data/step_num_groups_submitted": 2.0,
+        "data/step_num_groups_trainable": 0.0,
+        "data/step_num_gradient_steps": 0.0,
+        "data/step_trainer_tokens": 0.0,
+    }
+    assert (result.step, await model.get_step(), model.get_inference_name()) == (1, 1, "agent@1")
+    before, after = find("model.safetensors")
+    assert before.read_bytes() == after.read_bytes()
 
 
-async def test_a_lease_pins_the_name_for_its_own_task_only(model: Model, backend: TorchBackend, play: Play) -> None:
-    """A validation of step 0 must not turn the rollouts beside it back."""
-    await backend.train(model, await play(model, vowels))
+async def test_a_step_that_changes_nothing_leaves_the_optimiser(tmp_path: Path, make_model: Any, play: Play) -> None:
+    """Momentum and warm-up go on as though the batch had not been."""
 
-    async def validate() -> str:
-        async with backend.exact_adapter_lease(model, 0):
-            await asyncio.sleep(0)
-            return model.get_inference_name()
+    async def steps(path: Path, *, between: bool) -> None:
+        async with TorchBackend(path) as backend:
+            model = make_model()
+            await model.register(backend)
+            groups = [await play(model, vowels, seed=seed) for seed in range(2)]
+            equal = await play(model, lambda prompt, reply: 1.0)
+            for batch in [groups[0], *([equal] if between else []), groups[1]]:
+                await backend.train(model, batch, learning_rate=0.01, warmup_steps=3)
 
-    leased = asyncio.ensure_future(validate())
-    await asyncio.sleep(0)
+    await steps(tmp_path / "without", between=False)
+    await steps(tmp_path / "with", between=True)
 
-    assert (model.get_inference_name(), await leased) == ("agent@1", "agent@0")
+    torch.testing.assert_close(weights(tmp_path / "with"), weights(tmp_path / "without"), atol=0, rtol=0)
 
 
-async def test_groups_that_teach_nothing_are_an_error(model: Model, backend: TorchBackend, play: Play) -> None:
-    """A step that changes nothing would look like one that did."""
-    with pytest.raises(BackendError, match="none of the 2 groups"):
-        await backend.train(model, await play(model, lambda prompt, reply: 1.0))
+async def test_a_member_without_logprobs_is_left_out(model: Model, backend: TorchBackend, play: Play) -> None:
+    """Its siblings still teach, against a mean that it is part of."""
+    (group,) = await play(model, vowels, prompts=("a",))
+    group.trajectories[0].messages_and_choices[1].logprobs = None
 
+    result = await backend.train(model, [group])
+
+    assert result.metrics["data/step_trainer_tokens"] == sum(
+        len(trajectory.messages_and_choices[1].model_extra["token_ids"]) for trajectory in group.trajectories[1:]
+    )
+
+
+async def test_groups_that_could_never_teach_are_an_error(model: Model, backend: TorchBackend, play: Play) -> None:
+    """A rollout that forgets the logprobs would train for days and change nothing."""
+    groups = await play(model, vowels)
+    for group in groups:
+        for trajectory in group.trajectories:
+            trajectory.messages_and_choices[1].logprobs = None
+
+    with pytest.raises(BackendError, match=r"none of the 2 groups .*no choice has logprobs"):
+        await backend.train(model, groups)
     assert await backend.checkpoint_steps(model) == {0}
 
 
@@ -312,27 +244,8 @@ async def test_an_update_that_is_not_finite_leaves_the_weights(
         await backend.train(model, bad, scale_rewards=False)
 
     assert await backend.checkpoint_steps(model) == {0}
-    torch.testing.assert_close(dict(backend._policies[("tests", _storage(model))].learner.decoder.state_dict()), before)
+    torch.testing.assert_close(dict(backend._policy(model).learner.decoder.state_dict()), before)
     assert (await backend.train(model, good)).step == 1
-
-
-async def test_a_checkpoint_that_cannot_be_written_takes_the_update_back(
-    model: Model, backend: TorchBackend, play: Play, tmp_path: Path, find: Find
-) -> None:
-    """Memory and disk must not disagree on what the current step is."""
-    groups = await play(model, vowels)
-    (checkpoints,) = find("checkpoints")
-    shutil.copytree(checkpoints / "0000", tmp_path / "kept")
-    blocker = checkpoints / ".0001.partial"
-    blocker.write_text("a file where the directory has to be")
-
-    with pytest.raises(BackendError, match="step 1 cannot be written"):
-        await backend.train(model, groups, learning_rate=0.1)
-    blocker.unlink()
-    result = await backend.train(model, groups, learning_rate=0.0)
-
-    assert result.step == 1
-    torch.testing.assert_close(weights(checkpoints), weights(tmp_path / "kept"), atol=0, rtol=0)
 
 
 async def test_one_call_trains_a_model_at_a_time(model: Model, backend: TorchBackend, play: Play) -> None:
@@ -345,12 +258,6 @@ async def test_one_call_trains_a_model_at_a_time(model: Model, backend: TorchBac
 
     assert first.step == 1
     assert isinstance(second, BackendError)
-
-
-async def test_an_unregistered_model_is_refused(backend: TorchBackend, make_model: Any) -> None:
-    """With what to do about it."""
-    with pytest.raises(BackendError, match=r"register\(backend\)"):
-        await backend._get_step(make_model())
 
 
 @pytest.mark.parametrize(
@@ -378,16 +285,3 @@ def test_what_the_backend_cannot_be_is_refused(tmp_path: Path, arguments: dict[s
     """Before a thread is started."""
     with pytest.raises(ConfigurationError, match=named):
         TorchBackend(tmp_path, **arguments)
-
-
-@pytest.mark.parametrize("base_model", ["Qwen/Qwen3-0.6B", "artkit/macro"])
-async def test_a_base_model_that_is_not_here_is_refused(
-    backend: TorchBackend, make_model: Any, base_model: str
-) -> None:
-    """Nothing is downloaded behind the user's back."""
-    with pytest.raises(ConfigurationError, match="artkit/micro"):
-        await make_model(base_model=base_model).register(backend)
-
-
-def _storage(model: Model) -> str:
-    return getattr(model, "run_name", None) or model.name

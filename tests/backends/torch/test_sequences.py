@@ -86,3 +86,17 @@ def test_a_choice_whose_ids_cannot_be_right_is_refused(changes: dict[str, Any], 
     """Training on other ids than were sampled goes wrong silently."""
     with pytest.raises(BackendError, match=named):
         sampled_sequences(art.Trajectory(messages_and_choices=[choice([1], [2], **changes)]), vocab_size=10)
+
+
+def test_a_choice_of_several_conversations_is_trained_on_once() -> None:
+    """Where a conversation branches, what was said before would count once for each branch."""
+    first = choice([1, 2], [3])
+    trajectory = art.Trajectory(
+        messages_and_choices=[first, choice([1, 2, 3, 4], [5])],
+        additional_histories=[{"messages_and_choices": [first, choice([1, 2, 3, 6], [7])]}],
+    )
+
+    assert sampled_sequences(trajectory, vocab_size=10) == [
+        TokenSequence([1, 2, 3, 4, 5], [2, 4], [-0.5] * 2),
+        TokenSequence([1, 2, 3, 6, 7], [4], [-0.5]),
+    ]

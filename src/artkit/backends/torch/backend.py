@@ -15,7 +15,7 @@ from art import Backend, TrainResult
 from artkit.backends.torch.chat_service import ChatService
 from artkit.backends.torch.devices import find_device
 from artkit.backends.torch.losses import PolicyLoss
-from artkit.backends.torch.policy import Policy
+from artkit.backends.torch.open_policies import OpenPolicies
 from artkit.backends.torch.sampling_client import TorchSamplingClient
 from artkit.backends.torch.train_options import TrainOptions
 from artkit.backends.torch.training import imitate, reinforce
@@ -27,6 +27,7 @@ from artkit.transport import OpenAISamplingClient
 if TYPE_CHECKING:
     import art
 
+    from artkit.backends.torch.policy import Policy
     from artkit.transport import SamplingClient
 
 __all__ = ["TorchBackend"]
@@ -59,12 +60,17 @@ class TorchBackend(Backend):
         self._open()
 
     def _open(self) -> None:
-        self._policies: dict[tuple[str, str], Policy] = {}
+        self._policies = OpenPolicies(seed=self._seed, device=self._device)
         self._worker = Worker()
         self._service = ChatService(self._worker)
         self._is_closed = False
         # Runs on `close`, when the backend is dropped, and when the interpreter ends: whichever comes first.
         self._release = weakref.finalize(self, _release, self._worker, self._service, self._policies)
+
+    @property
+    def path(self) -> Path:
+        """Where models are kept."""
+        return self._path
 
     async def register(self, model: art.Model[Any, Any]) -> None:
         """Open a model: its newest checkpoint, or that of step 0, which is written. A second time changes nothing.
@@ -77,40 +83,22 @@ class TorchBackend(Backend):
         """
         if self._is_closed:
             self._open()
-            await forget_client(model)
         # As ART's LocalBackend does: logs and state go beside the checkpoints.
         model.base_path = str(self._path)
-        key = _key(model)
         directory = self._directory(model)
         directory.mkdir(parents=True, exist_ok=True)
         if not model.trainable:
             return
-        base_model = cast("art.TrainableModel[Any, Any]", model).base_model
-        for known, policy in self._policies.items():
-            if (known, policy.name, policy.base.name) == (key, model.name, base_model):
-                return
-            if known == key:
-                raise ConfigurationError(
-                    f"{key!r} is registered already, as {policy.name!r} on {policy.base.name!r}",
-                    "register it with the same name and base model, or give the new one another run_name (or name)",
-                )
-            if policy.name == model.name:
-                raise ConfigurationError(
-                    f"two models of this backend are named {model.name!r}, and the endpoint could not tell them apart",
-                    "give one of them another name, or its own TorchBackend",
-                )
-        policy = await asyncio.to_thread(
-            Policy,
+        worker, service = self._worker, self._service
+        policy = await self._policies.open(
+            _key(model),
             name=model.name,
-            base_model=base_model,
+            base_model=cast("art.TrainableModel[Any, Any]", model).base_model,
             directory=directory,
-            seed=self._seed,
-            device=self._device,
         )
         if not policy.is_small:
-            self._worker.use_threads(os.cpu_count() or 1)
-        self._policies[key] = policy
-        self._service.serve(policy)
+            worker.use_threads(os.cpu_count() or 1)
+        service.serve(policy)
 
     async def train(  # type: ignore[override]  # ART's protocol takes any option; here they are named.
         self,
@@ -132,6 +120,7 @@ class TorchBackend(Backend):
     ) -> TrainResult:
         """Take one optimiser step of GRPO on finished groups, and save and serve the result as the next step.
 
+        Where no group has different rewards, the next step is a copy of this one (`data/step_num_gradient_steps` 0).
         Options that ART's LocalBackend has too carry its names and its defaults.
 
         Args:
@@ -157,7 +146,8 @@ class TorchBackend(Backend):
 
         Raises:
             ConfigurationError: An option cannot work.
-            BackendError: There is nothing to train on, or the update is not finite; the weights stay as they were.
+            BackendError: No choice can be trained on, the update is not finite, or the checkpoint cannot be written;
+                the weights stay as they were.
         """
         policy = self._policy(model)
         options = TrainOptions(
@@ -232,7 +222,10 @@ class TorchBackend(Backend):
             raise ConfigurationError(
                 f"the embedded endpoint cannot be configured, and got {config!r}", "register without a config"
             )
-        return await asyncio.to_thread(self._service.endpoint)
+        endpoint = await asyncio.to_thread(self._service.endpoint)
+        if endpoint != (model.inference_base_url, model.inference_api_key):
+            await forget_client(model)
+        return endpoint
 
     async def _train_sft(
         self,
@@ -269,17 +262,14 @@ class TorchBackend(Backend):
             yield
 
     def _policy(self, model: art.Model[Any, Any]) -> Policy:
-        self._check_open()
-        try:
-            return self._policies[_key(model)]
-        except KeyError:
-            raise BackendError(
-                f"the model {model.name!r} is not registered with this backend", "await model.register(backend) first"
-            ) from None
-
-    def _check_open(self) -> None:
         if self._is_closed:
             raise BackendError("the backend was closed", "register the model again: that opens it")
+        policy = self._policies.get(_key(model))
+        if policy is None:
+            raise BackendError(
+                f"the model {model.name!r} is not registered with this backend", "await model.register(backend) first"
+            )
+        return policy
 
     def _directory(self, model: art.Model[Any, Any]) -> Path:
         project, storage_name = _key(model)
@@ -291,8 +281,7 @@ def _key(model: art.Model[Any, Any]) -> tuple[str, str]:
     return model.project, getattr(model, "run_name", None) or model.name
 
 
-def _release(worker: Worker, service: ChatService, policies: dict[tuple[str, str], Policy]) -> None:
+def _release(worker: Worker, service: ChatService, policies: OpenPolicies) -> None:
     worker.stop()
     service.stop()
-    for policy in policies.values():
-        policy.close()
+    policies.close()

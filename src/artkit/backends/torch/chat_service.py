@@ -7,13 +7,13 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.backends.torch.api_error import ApiError
 from artkit.backends.torch.batch import Generation
 from artkit.backends.torch.chat_request import ChatRequest
 from artkit.backends.torch.server import Server
+from artkit.backends.torch.stop_check import StopCheck
 from artkit.errors import BackendError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class ChatService:
             end_ids=policy.base.tokenizer.end_ids,
             settings=request.settings,
             random=random.Random(policy.next_request_seed() if request.seed is None else request.seed),
-            is_stopped=_stop_check(policy.base.tokenizer, request.stop),
+            is_stopped=StopCheck(policy.base.tokenizer, request.stop) if request.stop else None,
         )
         try:
             await self._worker.generate(decoder, generation)
@@ -138,12 +138,6 @@ def _reply_limit(window: int, prompt: int, max_tokens: int | None) -> int:
             code="context_length_exceeded",
         )
     return reply
-
-
-def _stop_check(tokenizer: ChatTokenizer, stop: tuple[str, ...]) -> Callable[[Sequence[int]], bool] | None:
-    if not stop:
-        return None
-    return lambda token_ids: any(text in tokenizer.decode(token_ids) for text in stop)
 
 
 def _completion(request: ChatRequest, tokenizer: ChatTokenizer, generation: Generation, number: int) -> dict[str, Any]:

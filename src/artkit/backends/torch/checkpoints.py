@@ -70,10 +70,11 @@ class CheckpointStore:
             if target.exists():
                 shutil.rmtree(target)
             partial.rename(target)
+            _flush(self._directory)
         except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
+            for unfinished in (partial, target):
+                shutil.rmtree(unfinished, ignore_errors=True)
             raise
-        _flush(self._directory)
 
     def facts(self, step: int) -> dict[str, str | int]:
         """What the manifest of a whole checkpoint says."""

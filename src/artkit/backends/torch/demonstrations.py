@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from openai.types.chat.chat_completion import Choice
 
+from artkit.backends.torch.held_turns import HeldTurns, held_turns
 from artkit.backends.torch.sequences import TokenSequence, Turn, merge_turns
 from artkit.errors import BackendError
 
@@ -23,19 +24,26 @@ def demonstrated_sequences(
 ) -> list[TokenSequence]:
     """The sequences of a demonstration, with the assistant's turns, end markers included, as targets.
 
+    All its conversations are learnt: its own and the additional ones, or those that ART captured.
+
     Raises:
-        BackendError: The chat template cannot render it.
+        BackendError: The chat template cannot render it, or it is no chat.
     """
+    held = held_turns(trajectory)
     try:
-        messages = [_message(item) for item in trajectory.messages_and_choices]
-        places = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
-        if last_turn_only:
-            places = places[-1:]
-        return merge_turns(_turn(messages, place, tokenizer) for place in places)
+        return [sequence for turns in held for sequence in _sequences(turns, tokenizer, last_turn_only=last_turn_only)]
     except ValueError as error:
         raise BackendError(
             f"a demonstration cannot be rendered: {error}", "give it messages that the model's chat template accepts"
         ) from error
+
+
+def _sequences(held: HeldTurns, tokenizer: ChatTokenizer, *, last_turn_only: bool) -> list[TokenSequence]:
+    messages = [_message(item) for item, _ in held]
+    places = [index for index, message in enumerate(messages) if message["role"] == "assistant"]
+    if last_turn_only:
+        places = places[-1:]
+    return merge_turns(_turn(messages, place, tokenizer) for place in places if held[place][1])
 
 
 def _turn(messages: list[dict[str, Any]], place: int, tokenizer: ChatTokenizer) -> Turn:

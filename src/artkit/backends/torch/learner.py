@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -149,7 +150,10 @@ class Learner:
     def save(self, directory: Path) -> None:
         """Write weights, tokenizer and the optimiser's state."""
         save_model(self.decoder, self._base.tokenizer, directory)
-        torch.save({"optimizer": self._optimizer.state_dict(), "updates": self._updates}, directory / _STATE)
+        state = io.BytesIO()
+        torch.save({"optimizer": self._optimizer.state_dict(), "updates": self._updates}, state)
+        # Through a file of ours, as the weights.
+        (directory / _STATE).write_bytes(state.getbuffer())
 
     def load(self, directory: Path) -> None:
         """Go back to what `save` wrote: the next update is the one that would have followed."""

@@ -100,8 +100,9 @@ class Policy:
             The new step.
         """
         step = self.step + 1
-        self._write(step)
+        # Before the checkpoint: once that is there, nothing may fail any more.
         snapshot = self.learner.decoder.snapshot()
+        self._write(step)
         with self._lock:
             self._remember(*self._served)
             self._served = (step, snapshot)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from openai.types.chat.chat_completion import Choice
 
+from artkit.backends.torch.held_turns import held_turns
 from artkit.errors import BackendError
 
 if TYPE_CHECKING:
@@ -76,20 +77,20 @@ def merge_turns(turns: Iterable[Turn]) -> list[TokenSequence]:
 
 
 def sampled_sequences(trajectory: art.Trajectory, *, vocab_size: int) -> list[TokenSequence]:
-    """The sequences of a trajectory: of its own history and of its additional ones.
+    """The sequences of a trajectory: of its own conversation and of its additional ones, or of those ART captured.
 
-    Choices without log probabilities are not trained on.
+    Choices without log probabilities are not trained on. A choice that several conversations share, because they
+    branch behind it, is trained on once.
 
     Raises:
-        BackendError: A choice has log probabilities but not the ids that belong to them, or ids of another tokenizer.
+        BackendError: A choice has log probabilities but not the ids that belong to them, or ids of another tokenizer;
+            or ART captured something that is no chat.
     """
-    histories = [trajectory.messages_and_choices, *(h.messages_and_choices for h in trajectory.additional_histories)]
-    return [sequence for history in histories for sequence in merge_turns(_turns(history, vocab_size))]
-
-
-def _turns(history: Sequence[Any], vocab_size: int) -> list[Turn]:
-    choices = (item for item in history if isinstance(item, Choice))
-    return [turn for choice in choices if (turn := _turn(choice, vocab_size)) is not None]
+    sequences: list[TokenSequence] = []
+    for held in held_turns(trajectory):
+        turns = (_turn(item, vocab_size) for item, is_new in held if is_new and isinstance(item, Choice))
+        sequences += merge_turns(turn for turn in turns if turn is not None)
+    return sequences
 
 
 def _turn(choice: Choice, vocab_size: int) -> Turn | None:

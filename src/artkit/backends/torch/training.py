@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from artkit.backends.torch.advantages import group_advantages
 from artkit.backends.torch.demonstrations import demonstrated_sequences
 from artkit.backends.torch.sequences import TokenSequence, sampled_sequences
-from artkit.errors import BackendError, ConfigurationError
+from artkit.errors import ArtkitError, BackendError, ConfigurationError
 
 if TYPE_CHECKING:
     import art
@@ -32,6 +32,9 @@ def reinforce(
 ) -> Job[tuple[int, dict[str, float]]]:
     """One policy update on finished groups, saved and served as the next step.
 
+    Where no group has members with different rewards there is nothing to learn: the next step is then a copy of this
+    one, as in ART's LocalBackend, so that steps go on counting batches.
+
     Every trajectory counts the same, however long it is: a token's weight is one over the number of its trajectory's
     sampled tokens, scaled so that the mean is 1, as in ART's LocalBackend.
 
@@ -39,8 +42,8 @@ def reinforce(
         The new step, and metrics.
 
     Raises:
-        BackendError: There is nothing to train on, the update is not finite, or the checkpoint cannot be written; the
-            weights stay as they were.
+        BackendError: Nothing in any group could ever be trained on, the update is not finite, or the checkpoint cannot
+            be written; the weights stay as they were.
     """
     started = time.monotonic()
     sequences: list[TokenSequence] = []
@@ -52,29 +55,39 @@ def reinforce(
         for trajectory, advantage in zip(group.trajectories, _advantages(group, options), strict=True):
             if advantage == 0.0:
                 continue
-            parts = [s for s in sampled_sequences(trajectory, vocab_size=policy.base.tokenizer.size) if s.targets]
+            parts = _parts(policy, trajectory)
+            if not parts:
+                continue
             count = sum(len(part.targets) for part in parts)
             sequences += parts
             advantages += [advantage] * len(parts)
             weights += [1.0 / count] * len(parts)
         trainable += len(sequences) > before
-    if not sequences:
-        raise BackendError(
-            f"none of the {len(groups)} groups has anything to train on",
-            "each needs two or more members with different rewards, whose choices have logprobs",
-        )
-    tokens = [len(sequence.targets) for sequence in sequences]
-    mean = sum(weight * count for weight, count in zip(weights, tokens, strict=True)) / sum(tokens)
-    weights = [weight / mean for weight in weights]
-    reference = policy.reference(options.kl_penalty_reference_step) if options.kl_penalty_coef else None
-    metrics = yield from policy.learner.reinforce(sequences, advantages, weights, options, reference)
+    if sequences:
+        tokens = [len(sequence.targets) for sequence in sequences]
+        mean = sum(weight * count for weight, count in zip(weights, tokens, strict=True)) / sum(tokens)
+        weights = [weight / mean for weight in weights]
+        reference = policy.reference(options.kl_penalty_reference_step) if options.kl_penalty_coef else None
+        metrics = yield from policy.learner.reinforce(sequences, advantages, weights, options, reference)
+    else:
+        if not any(_parts(policy, trajectory) for group in groups for trajectory in group.trajectories):
+            raise BackendError(
+                f"none of the {len(groups)} groups has anything to train on: no choice has logprobs",
+                "sample through the model's own client or sampling session with logprobs=True, and keep the Choice "
+                "objects as they came",
+            )
+        metrics = {"data/step_trainer_tokens": 0.0}
     step = _advance(policy)
     return step, metrics | {
         "data/step_num_groups_submitted": float(len(groups)),
         "data/step_num_groups_trainable": float(trainable),
-        "data/step_num_gradient_steps": 1.0,
+        "data/step_num_gradient_steps": float(bool(sequences)),
         "time/step_trainer_s": time.monotonic() - started,
     }
+
+
+def _parts(policy: Policy, trajectory: art.Trajectory) -> list[TokenSequence]:
+    return [s for s in sampled_sequences(trajectory, vocab_size=policy.base.tokenizer.size) if s.targets]
 
 
 def _advantages(group: art.TrajectoryGroup, options: TrainOptions) -> list[float]:
@@ -126,7 +139,9 @@ async def imitate(
             # Behind whatever slice is still running; the next to train comes behind this. (A backend that was closed
             # trains no more, and begins from the checkpoint when it is opened again.)
             with suppress(BackendError):
-                worker.enqueue(_restore_job(policy))
+                restored = worker.enqueue(_restore_job(policy))
+                # Nobody awaits it, so that a close in the meantime is no news.
+                restored.add_done_callback(lambda future: future.cancelled() or future.exception())
 
 
 def _imitate_batch(
@@ -169,11 +184,14 @@ def _restore_job(policy: Policy) -> Job[None]:
 def _advance(policy: Policy) -> int:
     try:
         return policy.advance()
-    except OSError as error:
+    except Exception as error:
         policy.restore()
+        if isinstance(error, ArtkitError):
+            raise
         raise BackendError(
-            f"the checkpoint of step {policy.step + 1} cannot be written: {error}",
-            f"make room in {str(policy.directory)!r} and train again; the step before is untouched",
+            f"the checkpoint of step {policy.step + 1} cannot be written: {error!r}",
+            f"see that {str(policy.directory)!r} has room and may be written, and train again; "
+            "the step before is untouched",
         ) from error
 
 

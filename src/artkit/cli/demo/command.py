@@ -71,7 +71,7 @@ def run_demo(
 
 
 class _Screen:
-    """A console tracker that measures the speed, and leaves the end of the run to the demo."""
+    """A console tracker that measures the speed, and of the report shows only why the run ended."""
 
     def __init__(self, file: IO[str] | None) -> None:
         self.console = Console(file=file)
@@ -94,7 +94,7 @@ class _Screen:
             self._sampled += (event.tokens_per_s or 0.0) * event.seconds
             self._seconds += event.seconds
         if isinstance(event, RunFinished):
-            event = RunFinished(report_text="")
+            event = RunFinished(report_text=event.report_text.partition("\n")[0] + "\n")
         self._tracker.handle(event)
 
 

@@ -11,9 +11,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from artkit.errors import ConfigurationError
+from artkit.errors import ConfigurationError, EmptyReplyError
 from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
-from artkit.transport import EmptyReplyError
 
 if TYPE_CHECKING:
     import openai

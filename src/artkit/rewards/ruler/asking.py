@@ -69,16 +69,21 @@ class Asking:
 
     async def _reply(self, messages: Messages) -> JudgeReply:
         try:
-            reply, _ = await call_with_retry(
-                _Counted(self, messages), max_retries=self.max_retries, policy=self.retry_policy
+            return await call_with_retry(
+                lambda: self._attempt(messages),
+                max_retries=self.max_retries,
+                policy=self.retry_policy,
+                on_retry=self._count_retry,
             )
         except (JudgeError, OutageError, ConfigurationError):
             raise
         except Exception as error:
             raise self._explained(error, messages) from error
-        return reply
 
-    async def attempt(self, messages: Messages) -> JudgeReply:
+    def _count_retry(self) -> None:
+        self.counts.retries += 1
+
+    async def _attempt(self, messages: Messages) -> JudgeReply:
         """Send one request."""
         self.spending.check()
         self.counts.requests += 1
@@ -110,20 +115,6 @@ class Asking:
             f"{name} failed: {type(error).__name__}: {error}",
             "see whether its server runs; a higher max_retries or request_timeout_s helps where it is only busy",
         )
-
-
-class _Counted:
-    """One request, whose attempts after the first are counted as retries."""
-
-    def __init__(self, asking: Asking, messages: Messages) -> None:
-        self._asking = asking
-        self._messages = messages
-        self._attempts = 0
-
-    async def __call__(self) -> JudgeReply:
-        self._asking.counts.retries += bool(self._attempts)
-        self._attempts += 1
-        return await self._asking.attempt(self._messages)
 
 
 async def _call(judge: Judge, messages: Messages) -> object:

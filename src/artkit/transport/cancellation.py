@@ -5,21 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from artkit.errors import EnvironmentContractError
+if TYPE_CHECKING:
+    from artkit.errors import ArtkitError
 
 __all__ = ["own_cancellation"]
 
 
 @contextlib.contextmanager
-def own_cancellation() -> Iterator[None]:
+def own_cancellation(who: str, error_type: type[ArtkitError]) -> Iterator[None]:
     """Let the cancellation of this task pass; any other `CancelledError` becomes an error like the rest.
 
     Whoever awaits something that was cancelled (a task of its own, a future of some library) gets a `CancelledError`
-    though nobody cancelled the rollout. Passed on, it would look as if the caller had stopped the whole gather.
+    though nobody cancelled the awaiting task. Passed on, it would look as if the caller had stopped everything.
 
-    Raises:
-        EnvironmentContractError: In place of a `CancelledError` that is not this task's.
+    Args:
+        who: Who runs inside, for the error's text.
+        error_type: What is raised in place of a `CancelledError` that is not this task's.
     """
     task = asyncio.current_task()
     before = task.cancelling() if task else 0
@@ -28,7 +31,7 @@ def own_cancellation() -> Iterator[None]:
     except asyncio.CancelledError as error:
         if task is None or task.cancelling() > before:
             raise
-        raise EnvironmentContractError(
-            "a CancelledError was raised, though nobody cancelled the rollout",
+        raise error_type(
+            f"{who} raised a CancelledError, though nobody cancelled it",
             "something that it awaited was cancelled: catch that where it is awaited",
         ) from error
