@@ -46,10 +46,11 @@ def local_backend(monkeypatch: pytest.MonkeyPatch) -> type[LocalBackend]:
 
 
 def test_a_backend_is_made_with_the_arguments_that_this_one_was_made_with(local_backend: type[LocalBackend]) -> None:
-    """In another directory it would not find the checkpoints."""
+    """Run from another directory it would not find the checkpoints, so paths are absolute."""
     script = usage_example(model(), local_backend(path="elsewhere", in_process=True))
 
-    assert lines_with("backend = ", script) == ["backend = LocalBackend(in_process=True, path='elsewhere')"]
+    path = str(Path("elsewhere").resolve())
+    assert lines_with("backend = ", script) == [f"backend = LocalBackend(in_process=True, path={path!r})"]
 
 
 def test_a_class_is_imported_from_the_shortest_place_that_offers_it(local_backend: type[LocalBackend]) -> None:

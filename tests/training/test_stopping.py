@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from artkit import Every, OutageError, Progress, ScenarioOrder, Validation
+from artkit import Every, OutageError, ProgrammaticReward, Progress, RewardError, ScenarioOrder, Validation
 from artkit.testing import Reply
 from artkit.tracking import Warned
 
@@ -38,6 +38,51 @@ async def test_too_many_empty_batches_in_a_row_stop_the_run(workshop: Any) -> No
     assert report.reason == "stopped: 3 batches in a row held nothing to learn from"
     assert workshop.backend.calls("train") == ()
     assert [text for text in warnings if "batch 0 holds nothing to learn from: 2 groups: " in text] != []
+
+
+async def test_a_reward_that_scores_nobody_stops_the_run_with_its_cause(workshop: Any) -> None:
+    """A bug in a grader must not look like a model with nothing left to learn."""
+
+    def grade(episode: Any) -> float:
+        raise AttributeError("no such field: sekret")
+
+    with pytest.raises(RewardError, match=r"no episode of the last 3 batches could be scored.*no such field: sekret"):
+        await workshop.trainer(reward=ProgrammaticReward(grade), settings={"num_epochs": 9}).run()
+
+
+async def test_what_a_broken_reward_could_not_score_is_played_again(workshop: Any) -> None:
+    """What these batches would have taught is not lost with the bug."""
+    with pytest.raises(RewardError):
+        await workshop.trainer(reward=ProgrammaticReward(lambda _: None), settings={"num_epochs": 2}).run()
+
+    report = await workshop.trainer(settings={"num_epochs": 2}).run()
+
+    assert report.steps == 4
+    assert sorted(name for step in workshop.trained_ids() for name in step) == sorted("abcd" * 2)
+
+
+async def test_each_batch_that_loses_episodes_says_why(workshop: Any) -> None:
+    """A run in which half of everything breaks ends well, and nobody would know."""
+
+    def grade(episode: Any) -> float:
+        if episode.member == 0:
+            raise AttributeError("db is down")
+        return float(episode.member)
+
+    await workshop.trainer(reward=ProgrammaticReward(grade), settings={"rollouts_per_group": 3}).run()
+
+    warnings = [event.text for event in workshop.told.of(Warned)]
+    assert [text for text in warnings if text.startswith("batch 0: ") and "db is down" in text] != []
+
+
+async def test_a_run_that_has_trained_nothing_takes_other_settings(workshop: Any) -> None:
+    """Mending a wrong option after the first refusal must not cost a new run name."""
+    with pytest.raises(RewardError):
+        await workshop.trainer(reward=ProgrammaticReward(lambda _: None), settings={"num_epochs": 2}).run()
+
+    report = await workshop.trainer(settings={"num_epochs": 2, "groups_per_step": 4}).run()
+
+    assert report.steps == 2
 
 
 async def test_a_run_that_stopped_on_empty_batches_may_be_started_again(workshop: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,8 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
     names = {"name": model.name, "project": model.project, "base_model": model.base_model}
     if run_name := getattr(model, "run_name", None):
         names["run_name"] = run_name
-    names["base_path"] = model.base_path
+    # Absolute, so that the script finds the model from any directory.
+    names["base_path"] = str(Path(model.base_path).resolve())
     arguments = ", ".join(f"{key}={value!r}" for key, value in names.items())
     question = _question(messages) or [{"role": "user", "content": "Hello"}]
     return dedent(f"""\
@@ -47,7 +49,9 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
             try:
                 await model.register(backend)
                 completion = await model.openai_client().chat.completions.create(
-                    model=model.get_inference_name(), messages={question!r}
+                    model=model.get_inference_name(),
+                    messages={question!r},
+                    max_completion_tokens=256,
                 )
                 print(completion.choices[0].message.content)
                 await model.openai_client().close()

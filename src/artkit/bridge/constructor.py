@@ -29,7 +29,8 @@ def constructor_call(backend: Any) -> str:
     arguments = []
     for parameter in inspect.signature(type(backend)).parameters.values():
         value = getattr(backend, f"_{parameter.name}", getattr(backend, parameter.name, _MISSING))
-        value = str(value) if isinstance(value, Path) else value
+        # Absolute, so that the call means the same from any directory.
+        value = str(Path(value).resolve()) if parameter.name == "path" and value is not _MISSING else value
         is_secret = any(word in parameter.name for word in _SECRET)
         if isinstance(value, str | int | float) and value != parameter.default and not is_secret:
             arguments.append(f"{parameter.name}={value!r}")

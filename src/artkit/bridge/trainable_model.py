@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from artkit.errors import ConfigurationError
+
 if TYPE_CHECKING:
     import art
     from pydantic import BaseModel
@@ -50,9 +52,15 @@ def make_trainable_model(
         lora_config: The adapter's settings in ART 0.5.23's words (`rank`, `alpha`, `dropout`, `target_modules`, …),
             translated where ART wants PEFT's.
 
+    Raises:
+        ConfigurationError: A name that is no name of a single directory.
+
     >>> make_trainable_model(name="agent", project="demo", base_model="artkit/micro").name
     'agent'
     """
+    for field, value in (("name", name), ("project", project), ("run_name", name if run_name is None else run_name)):
+        _check_name(field, value)
+
     import art
 
     known = inspect.signature(art.TrainableModel.__init__).parameters
@@ -76,6 +84,15 @@ def make_trainable_model(
             peft_args = {_PEFT_NAMES.get(key, key): value for key, value in lora_config.items()}
             arguments["_internal_config"] = {"peft_args": peft_args}
     return art.TrainableModel(**arguments)
+
+
+def _check_name(field: str, value: object) -> None:
+    """Each becomes a directory of its own below `base_path`, which it must not lead out of."""
+    is_name = isinstance(value, str) and value.strip() not in ("", ".")
+    if not is_name or any(part in str(value) for part in ("/", "\\", "..", "\0")):
+        raise ConfigurationError(
+            f"{field}={value!r} is no name of a directory", "use a word without /, \\ and .., such as 'run-1'"
+        )
 
 
 def renamed_model(model: art.TrainableModel[Any, Any], name: str) -> art.TrainableModel[Any, Any]:

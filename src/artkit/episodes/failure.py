@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Self
 
 __all__ = ["FailureKind", "FailureRecord"]
+
+# A frame of a formatted traceback; those of an exception group stand behind bars.
+_FRAME = re.compile(r'^[ |]*File "(?:.*[/\\])?(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
 class FailureKind(StrEnum):
@@ -45,6 +49,12 @@ class FailureRecord:
             message=_text(error),
             traceback="".join(traceback.format_exception(error)),
         )
+
+    @property
+    def where(self) -> str:
+        """The line that raised it, such as `game.py:12 in step`; "" where no traceback is kept."""
+        frames = _FRAME.findall(self.traceback)
+        return "{}:{} in {}".format(*frames[-1]) if frames else ""
 
     def __str__(self) -> str:
         return f"{self.type}: {self.message}"

@@ -87,7 +87,9 @@ class FailureBudget:
         if failed == self._rollouts or failed > self._allowed:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._kinds.items()))
             limit = "" if failed == self._rollouts else f", more than max_exceptions={self._max_exceptions!r} allows"
+            where = f" ({first.where})" if first.where else ""
             raise AllRolloutsFailedError(
-                f"{failed}/{self._rollouts} rollouts failed ({kinds}){limit}; the first: {first}",
-                "mend the first cause; play one scenario alone with `await rollout(model, scenario)` to see it whole",
+                f"{failed}/{self._rollouts} rollouts failed ({kinds}){limit}; the first: {first}{where}",
+                "mend the first cause; `gathered` of this error has every traceback: `failure.traceback` of an episode "
+                "in its `lost`, and `traceback` of what is in `group.exceptions` of its `groups`",
             ) from cause

@@ -45,6 +45,9 @@ class ChatServer:
         requests: The bodies of all requests with the right key, in order of arrival.
         max_in_flight: The most requests that were being answered at once.
 
+    Raises:
+        ConfigurationError: `script` is no script.
+
     >>> import openai
     >>> with ChatServer(["four"]) as server, openai.OpenAI(base_url=server.base_url, api_key=server.api_key) as client:
     ...     reply = client.chat.completions.create(model="any", messages=[{"role": "user", "content": "2+2?"}])
@@ -53,6 +56,12 @@ class ChatServer:
     """
 
     def __init__(self, script: Script, *, models: Sequence[str] | None = None) -> None:
+        if isinstance(script, str | bytes | Reply):
+            raise ConfigurationError(f"script={script!r} is one reply, not a script", f"give [{script!r}]")
+        if not callable(script) and not isinstance(script, Sequence | Mapping):
+            raise ConfigurationError(
+                f"script={script!r} is no script", "give a list of replies, a mapping, or a function of the request"
+            )
         self.requests: list[dict[str, Any]] = []
         self.max_in_flight = 0
         self._script = script

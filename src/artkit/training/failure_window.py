@@ -24,12 +24,15 @@ class FailureWindow:
 
     Args:
         max_rate: The share that may fail, in [0, 1].
+
+    Attributes:
+        cause: What the last failure was, in words; empty before the first.
     """
 
     def __init__(self, max_rate: float) -> None:
         self._max_rate = max_rate
         self._gathers: deque[tuple[int, int]] = deque()  # failed and started, oldest first
-        self._cause = ""
+        self.cause = ""
 
     def note(self, gathered: GatheredGroups) -> None:
         """Take in one gather.
@@ -39,7 +42,7 @@ class FailureWindow:
         """
         counts = gathered.counts
         self._gathers.append((counts.started - counts.grouped, counts.started))
-        self._cause = _last_cause(gathered) or self._cause
+        self.cause = _last_cause(gathered) or self.cause
         attempted = sum(started for _, started in self._gathers)
         while attempted - self._gathers[0][1] >= _WINDOW:
             attempted -= self._gathers.popleft()[1]
@@ -47,7 +50,7 @@ class FailureWindow:
         if attempted >= _WINDOW and failed > self._max_rate * attempted:
             raise OutageError(
                 f"{failed} of the last {attempted} episodes failed, more than max_failure_rate={self._max_rate:g} "
-                f"allows; the last cause: {self._cause}",
+                f"allows; the last cause: {self.cause}",
                 "mend the cause and start again: the run resumes; or raise max_failure_rate",
             )
 

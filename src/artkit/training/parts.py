@@ -90,6 +90,8 @@ class Parts:
             "rollouts_per_group": settings.rollouts_per_group,
             "learning_rate": settings.learning_rate,
             "train_options": {name: _words(value) for name, value in sorted(settings.train_options.items())},
+            # Checkpoints are ranked by it: values of another set cannot be compared with those in the history.
+            "val": content_digest([item.id for item in self.validations[0].selected]) if self.validations else None,
         }
 
 

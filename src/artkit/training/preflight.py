@@ -83,19 +83,25 @@ def _check_train_options(parts: Parts) -> None:
     given = parts.settings.train_options
     if "learning_rate" in given:
         raise ConfigurationError("train_options holds learning_rate", "give it as TrainerSettings(learning_rate=…)")
-    if taken.accepts_any:
-        return
+    if not taken.accepts_any:
+        _check_option_names(parts, taken.names)
+    # A backend that can tells which values it would refuse, before the first rollouts are paid for.
+    if (check_values := getattr(parts.backend, "check_train_options", None)) is not None:
+        check_values({"learning_rate": parts.settings.learning_rate, **given})
+
+
+def _check_option_names(parts: Parts, taken: frozenset[str]) -> None:
     backend = type(parts.backend).__name__
-    for name in given:
-        if name not in taken.names:
-            right = sorted(taken.names - {"learning_rate"})
+    for name in parts.settings.train_options:
+        if name not in taken:
+            right = sorted(taken - {"learning_rate"})
             near = difflib.get_close_matches(name, right, n=1)
             first = f"did you mean {near[0]!r}? " if near else ""
             raise ConfigurationError(
                 f"train_options[{name!r}]: {backend}.train takes no such option",
                 f"{first}it takes {', '.join(right) or 'none'}",
             )
-    if "learning_rate" not in taken.names:
+    if "learning_rate" not in taken:
         raise ConfigurationError(
             f"{backend}.train takes no learning_rate", "give a backend whose train follows ART's protocol"
         )

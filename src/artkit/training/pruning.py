@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.bridge import backend_of, delete_checkpoint_files, saved_steps, storage_dir
 from artkit.checkpoints import Decision, MetricHistory
 from artkit.errors import CheckpointError
+from artkit.training.type_checks import check_type
 
 if TYPE_CHECKING:
     import art
@@ -35,8 +36,10 @@ async def prune_checkpoints(
         What was kept, and why; everything else that was saved is gone.
 
     Raises:
+        ConfigurationError: `policy` is no checkpoint policy.
         CheckpointError: The model is not registered, or its backend cannot list its checkpoints; nothing was deleted.
     """
+    check_type("checkpoint_policy", policy)
     return await prune(model, policy, MetricHistory.read(storage_dir(model) / "history.jsonl"), in_use=in_use)
 
 

@@ -55,6 +55,9 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
     notes = [note for note in (mend_state(parts.model),) if note]
     if parts.history_path.exists():
         mend_last_line(parts.history_path)
+    if parts.resume == "auto" and _can_begin_anew(RunState.replay(entries), parts, backend_step):
+        journal.set_aside(rows.recordings)
+        entries = []
     ledger = Ledger(journal, RunState.replay(entries))
     if not entries:
         if parts.resume == "require":
@@ -66,9 +69,15 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
             Began(step=backend_step, fingerprint=parts.fingerprint(), history_bytes=size_of(parts.history_path))
         )
         return Recovered(ledger=ledger, has_died=False, notes=tuple(notes))
-    state = ledger.state
-    if missing := settle(state, backend_step=backend_step, fingerprint=parts.fingerprint()):
-        notes += _late_trainings(state, missing)
+    notes += await _settle(parts, rows, ledger, backend_step)
+    return Recovered(ledger=ledger, has_died=not isinstance(entries[-1], Ended), notes=tuple(notes))
+
+
+async def _settle(parts: Parts, rows: RowWriter, ledger: Ledger, backend_step: int) -> list[str]:
+    """Do what the last session left undone of the log; return what was mended, in words."""
+    notes: list[str] = []
+    if missing := settle(ledger.state, backend_step=backend_step, fingerprint=parts.fingerprint()):
+        notes += _late_trainings(ledger.state, missing)
         ledger.note(missing)
     if trained := ledger.state.unlogged:
         if not rows.has_train_row(ledger.state, trained):
@@ -79,7 +88,13 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
         is_noted = validation.name in ledger.state.validated
         if not is_noted and rows.has_validation_row(ledger.state, validation, is_first=number == 0):
             ledger.note(Validated(name=validation.name, step=ledger.state.step))
-    return Recovered(ledger=ledger, has_died=not isinstance(entries[-1], Ended), notes=tuple(notes))
+    return notes
+
+
+def _can_begin_anew(state: RunState, parts: Parts, backend_step: int) -> bool:
+    """Whether settings changed of a run that has trained nothing yet, so that nothing is lost by beginning again."""
+    untouched = not state.trained and backend_step == state.step
+    return untouched and bool(state.fingerprint) and state.fingerprint != parts.fingerprint()
 
 
 def _late_trainings(state: RunState, missing: Trained) -> Iterator[str]:

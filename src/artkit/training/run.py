@@ -61,6 +61,7 @@ class Run:
         self._failures = FailureWindow(parts.settings.max_failure_rate)
         self.rows = RowWriter(parts)
         self._prune = Pruner(parts, tell)
+        self._unscored: list[dict[str, float]] = []
 
     async def __call__(self) -> str:
         """Run to the end and return the reason it ended. The model must be registered."""
@@ -129,7 +130,13 @@ class Run:
         self.counts.update(counts)
         write_groups(self.rows.recording(batch.index), gathered.groups, gathered.lost)
         self._failures.note(gathered)
-        kind, metrics = (Intended, add_counts(counts, ledger.state.carried)) if trainable else (Emptied, counts)
+        if gathered.counts.grouped < gathered.counts.started:
+            text = f"batch {batch.index}: {gathered.counts}; the last cause: {self._failures.cause}"
+            self._tell(Warned(text=text))
+        if not gathered.counts.grouped:
+            self._give_up_on_reward(counts)
+            return None
+        kind, metrics = (Intended, self._with_carried(counts)) if trainable else (Emptied, counts)
         ledger.note(
             kind(
                 index=batch.index,
@@ -145,6 +152,7 @@ class Run:
                 await self._validate(ledger.progress())
             return None
         trained = await self._train_on(trainable, batch)
+        self._unscored.clear()
         ledger.note(trained)
         row = await self.rows.write_train(ledger.state, trained, gathered.groups)
         ledger.note(Logged(index=batch.index, step=trained.step))
@@ -184,6 +192,24 @@ class Run:
                 with contextlib.suppress(OSError):
                     write_groups(self.rows.recording(batch.index, "failed"), error.gathered.groups, error.gathered.lost)
             raise
+
+    def _give_up_on_reward(self, counts: dict[str, float]) -> None:
+        """Count a batch in which no episode could be scored, and stop the run when that goes on.
+
+        Such a batch is no empty one: what it would have taught is not known. So it is not in the journal, and a run
+        that stops here begins again with the first of them.
+        """
+        self._unscored.append(counts)
+        if len(self._unscored) >= self._parts.settings.max_empty_steps:
+            raise RewardError(
+                f"no episode of the last {len(self._unscored)} batches could be scored; the last cause: "
+                f"{self._failures.cause}",
+                "mend the reward and start again: the run goes on with the first of these batches",
+            )
+
+    def _with_carried(self, counts: dict[str, float]) -> dict[str, float]:
+        """Return the counts of a batch, with those of the batches before it that have no row of their own."""
+        return functools.reduce(add_counts, self._unscored, add_counts(counts, self.ledger.state.carried))
 
     async def _train_on(self, groups: list[art.TrajectoryGroup], batch: ScenarioBatch[Any]) -> Trained:
         backend, settings, before = self._parts.backend, self._parts.settings, self.ledger.state.step

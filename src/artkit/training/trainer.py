@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import reprlib
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -26,6 +27,7 @@ from artkit.training.run import Run
 from artkit.training.run_lock import hold_run
 from artkit.training.settings import TrainerSettings
 from artkit.training.summary import summarize
+from artkit.training.type_checks import check_type
 from artkit.training.validating import ValidationResult, validate
 from artkit.training.validation import Validation
 from artkit.validation import AtEnd
@@ -85,9 +87,10 @@ class Trainer:
         resume: Resume = "auto",
         settings: TrainerSettings = TrainerSettings(),  # noqa: B008  # frozen
     ) -> None:
-        for name, part in (("rollout", rollout), ("reward", reward)):
-            if not callable(part):
-                raise ConfigurationError(f"{name}={part!r} cannot be called", f"give a {name} as the docstring says")
+        required = {"backend": backend, "rollout": rollout, "reward": reward, "settings": settings}
+        optional = {"checkpoint_policy": checkpoint_policy, "filters": filters, "stop_when": stop_when}
+        for name, part in (required | {name: part for name, part in optional.items() if part is not None}).items():
+            check_type(name, part)
         if resume not in get_args(Resume):
             raise ConfigurationError(f"resume={resume!r} is no choice", f"give one of {', '.join(get_args(Resume))}")
         validations = _as_tuple(validation)
@@ -103,7 +106,7 @@ class Trainer:
             policy_reason=reason,
             filters=filters,
             stop_when=stop_when,
-            trackers=(ConsoleTracker(),) if trackers is None else tuple(trackers),
+            trackers=_trackers(trackers),
             resume=resume,
             settings=settings,
         )
@@ -232,7 +235,26 @@ def _disk_errors_explained(parts: Parts) -> Iterator[None]:
 def _as_tuple(validation: Validation | Sequence[Validation] | None) -> tuple[Validation, ...]:
     if validation is None:
         return ()
-    return (validation,) if isinstance(validation, Validation) else tuple(validation)
+    if isinstance(validation, Validation):
+        return (validation,)
+    hint = "give Validation(scenarios), or several in a list"
+    if not isinstance(validation, Sequence) or isinstance(validation, str | bytes):
+        raise ConfigurationError(f"validation={reprlib.repr(validation)} is no Validation", hint)
+    for item in validation:
+        if not isinstance(item, Validation):
+            raise ConfigurationError(f"validation holds {reprlib.repr(item)}, which is no Validation", hint)
+    return tuple(validation)
+
+
+def _trackers(given: Sequence[Tracker] | None) -> tuple[Tracker, ...]:
+    if given is None:
+        return (ConsoleTracker(),)
+    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
+        shown = reprlib.repr(given)
+        raise ConfigurationError(f"trackers={shown} is no sequence of trackers", "put them into a list, also one alone")
+    for tracker in given:
+        check_type("tracker", tracker)
+    return tuple(given)
 
 
 def _policy(

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
+from artkit.training.type_checks import check_type
 from artkit.validation import AtEnd, Every, ValidationSchedule
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class Validation:
         name: Names the set in the log.
 
     Raises:
-        ConfigurationError: No scenarios, or a value out of its range.
+        ConfigurationError: No scenarios, a value out of its range, or a part that cannot work.
     """
 
     scenarios: Sequence[Scenario]
@@ -52,6 +53,10 @@ class Validation:
     def __post_init__(self) -> None:
         if not self.scenarios:
             raise ConfigurationError("scenarios=[] leaves nothing to validate on", "give some, or leave validation out")
+        check_type("schedule", self.schedule)
+        for name in ("rollout", "reward"):
+            if (part := getattr(self, name)) is not None:
+                check_type(name, part)
         for name in ("max_scenarios", "rollouts_per_scenario"):
             value = getattr(self, name)
             if value is not None and value < 1:

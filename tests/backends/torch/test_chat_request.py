@@ -80,7 +80,7 @@ def test_fields_that_ask_for_nothing_are_accepted() -> None:
         max_tokens=None,
         stop=(),
         seed=None,
-        logprobs=False,
+        logprobs=True,
         template_arguments={"preserve_thinking": True},
     )
 

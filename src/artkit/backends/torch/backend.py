@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import AsyncIterator, Collection, Iterable
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
@@ -14,7 +14,6 @@ from art import Backend, TrainResult
 
 from artkit.backends.torch.chat_service import ChatService
 from artkit.backends.torch.devices import find_device
-from artkit.backends.torch.losses import PolicyLoss
 from artkit.backends.torch.open_policies import OpenPolicies
 from artkit.backends.torch.sampling_client import TorchSamplingClient
 from artkit.backends.torch.train_options import TrainOptions
@@ -150,25 +149,33 @@ class TorchBackend(Backend):
                 the weights stay as they were.
         """
         policy = self._policy(model)
-        options = TrainOptions(
-            learning_rate=learning_rate,
-            loss=PolicyLoss(
-                kind=loss_fn,
-                epsilon=epsilon,
-                epsilon_high=epsilon_high,
-                importance_sampling_level=importance_sampling_level,
-            ),
-            scale_rewards=scale_rewards,
-            kl_penalty_coef=kl_penalty_coef,
-            kl_penalty_reference_step=kl_penalty_reference_step,
-            max_grad_norm=max_grad_norm,
-            weight_decay=weight_decay,
-            warmup_steps=warmup_steps,
-            decay_steps=decay_steps,
+        options = TrainOptions.of(
+            {
+                "learning_rate": learning_rate,
+                "loss_fn": loss_fn,
+                "epsilon": epsilon,
+                "epsilon_high": epsilon_high,
+                "importance_sampling_level": importance_sampling_level,
+                "scale_rewards": scale_rewards,
+                "kl_penalty_coef": kl_penalty_coef,
+                "kl_penalty_reference_step": kl_penalty_reference_step,
+                "max_grad_norm": max_grad_norm,
+                "weight_decay": weight_decay,
+                "warmup_steps": warmup_steps,
+                "decay_steps": decay_steps,
+            }
         )
         with policy.training():
             step, metrics = await self._worker.run(reinforce(policy, list(trajectory_groups), options))
         return TrainResult(step=step, metrics=metrics)
+
+    def check_train_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse, before anything is sampled, what `train` would refuse of these options, by their names there.
+
+        Raises:
+            ConfigurationError: An option is unknown, or cannot work.
+        """
+        TrainOptions.of(options)
 
     async def checkpoint_steps(self, model: art.TrainableModel[Any, Any]) -> frozenset[int]:
         """The steps of a registered model that have a whole checkpoint."""

@@ -52,6 +52,8 @@ class ChatRequest:
     """What one request asks for.
 
     Attributes:
+        logprobs: Whether the answer carries log probabilities and token ids; it does unless the request says no, as
+            with the server of ART's LocalBackend, so that a rollout that never mentions them can be trained on.
         max_tokens: The most tokens of the reply; None means as many as the context window leaves.
         stop: The reply ends before the first of these.
         template_arguments: Further variables of the chat template.
@@ -100,7 +102,7 @@ class ChatRequest:
             seed=_field(
                 body, "seed", "a 64-bit integer", lambda v: _is_integer(v) and -_MAX_SEED <= v < _MAX_SEED, None
             ),
-            logprobs=_field(body, "logprobs", "a boolean", lambda value: isinstance(value, bool), False),
+            logprobs=_field(body, "logprobs", "a boolean", lambda value: isinstance(value, bool), True),
             template_arguments=_field(
                 body, "chat_template_kwargs", "an object", lambda value: isinstance(value, dict), {}
             ),

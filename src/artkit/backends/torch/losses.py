@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Literal
 
 import torch
@@ -48,8 +49,10 @@ class PolicyLoss:
                 f"importance_sampling_level={self.importance_sampling_level!r} is unknown", "use 'token' or 'sequence'"
             )
         for name, value in (("epsilon", self.epsilon), ("epsilon_high", self.epsilon_high)):
-            if value is not None and not value >= 0:
-                raise ConfigurationError(f"{name}={value!r} is negative", "give it at least 0, or None for the default")
+            if value is not None and not (isinstance(value, Real) and value >= 0):
+                raise ConfigurationError(
+                    f"{name}={value!r} is no number of at least 0", "give it at least 0, or None for the default"
+                )
 
     @property
     def clip_range(self) -> tuple[float, float]:
