@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import art
+import pytest
 from pydantic import BaseModel
 
 from artkit.bridge import make_trainable_model, storage_dir
+from artkit.errors import ConfigurationError
 
 KNOWS_RUN_NAMES = "run_name" in inspect.signature(art.TrainableModel.__init__).parameters
 
@@ -33,6 +35,14 @@ def test_without_a_run_name_the_run_is_called_like_the_model() -> None:
 def test_a_run_is_kept_under_its_run_name_on_either_version() -> None:
     """A run made under 0.5.18 is found again under 0.5.23."""
     assert storage_dir(make(run_name="run-1", base_path="runs")) == Path("runs/demo/models/run-1")
+
+
+@pytest.mark.parametrize("field", ["name", "project", "run_name"])
+@pytest.mark.parametrize("value", ["", " ", ".", "..", "../x y", "a/b", "a\\b", "/etc", "a\0b", 5])
+def test_a_name_that_leads_out_of_its_directory_is_refused(field: str, value: object) -> None:
+    """Its files would be written, and deleted, among somebody else's."""
+    with pytest.raises(ConfigurationError, match=f"^{field}="):
+        make(**{field: value})
 
 
 def test_two_runs_never_share_a_directory() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from artkit.episodes import FailureKind, FailureRecord
@@ -24,6 +26,20 @@ def test_the_first_cause_is_named_and_every_kind_is_counted() -> None:
 
     problem = "3/3 rollouts failed (1 environment, 2 infrastructure); the first: KeyError: 'door'"
     assert (stopped.value.problem, type(stopped.value.__cause__)) == (problem, KeyError)
+
+
+def test_the_line_that_failed_first_is_named_and_where_the_tracebacks_are() -> None:
+    """A KeyError alone says nothing, and playing one scenario again may not fail again."""
+    trace = 'Traceback (most recent call last):\n  File "/srv/game.py", line 12, in step\n    self.doors["door"]\n'
+    record = dataclasses.replace(BROKEN, traceback=f"{trace}KeyError: 'door'\n")
+
+    with pytest.raises(AllRolloutsFailedError) as stopped:
+        FailureBudget(1, None).fail(record, KeyError("door"))
+
+    problem = "1/1 rollouts failed (1 environment); the first: KeyError: 'door' (game.py:12 in step)"
+    assert stopped.value.problem == problem
+    assert "`failure.traceback`" in stopped.value.hint
+    assert "`group.exceptions`" in stopped.value.hint
 
 
 def test_connection_failures_in_a_row_are_counted_over_other_news() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -197,7 +198,10 @@ async def test_when_every_rollout_fails_the_first_cause_and_the_counts_are_named
         with pytest.raises(AllRolloutsFailedError) as failed:
             await gather_groups(Rollout(Failing), server.model(), [HOW[2]] * 8)
 
-    assert failed.value.problem == "32/32 rollouts failed (32 environment); the first: OSError: no container"
+    problem = (
+        r"32/32 rollouts failed \(32 environment\); the first: OSError: no container \(test_gather\.py:\d+ in \w+\)"
+    )
+    assert re.fullmatch(problem, failed.value.problem)
     assert isinstance(failed.value.__cause__, OSError)
 
 

@@ -248,6 +248,21 @@ async def test_starting_and_closing_are_idempotent() -> None:
     assert (first == again, server.is_running) == (True, False)
 
 
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("hello", r"'hello' is one reply, not a script .*give \['hello'\]"),
+        (Reply("hello"), r"is one reply, not a script .*give \[Reply"),
+        (5, "script=5 is no script .*give a list of replies"),
+        (iter(["hello"]), "is no script .*give a list of replies"),
+    ],
+)
+def test_what_is_no_script_is_refused_when_the_server_is_made(script: Any, message: str) -> None:
+    """A str is a sequence too, and would be served letter by letter."""
+    with pytest.raises(ConfigurationError, match=message):
+        ChatServer(script)
+
+
 def test_its_address_is_unknown_until_it_runs() -> None:
     """A free port is found when it starts."""
     with pytest.raises(ConfigurationError, match="not running"):

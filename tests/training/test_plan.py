@@ -99,8 +99,8 @@ def test_sampling_away_from_temperature_1_is_warned_about(workshop: Any) -> None
     ("changes", "message"),
     [
         ({"resume": "maybe"}, r"resume='maybe' is no choice .*auto, never, require"),
-        ({"rollout": 3}, "rollout=3 cannot be called"),
-        ({"reward": None}, "reward=None cannot be called"),
+        ({"rollout": 3}, "rollout=3 is no rollout"),
+        ({"reward": None}, "reward=None is no reward"),
         ({"train": []}, "scenarios"),
         ({"train": iter(())}, "max_steps=None sets none"),
         ({"train": 3}, "can't be iterated over"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import art
@@ -107,6 +107,22 @@ async def test_a_wrong_option_for_train_is_refused_before_the_first_rollout_and_
         await workshop.trainer(settings={"train_options": {option: 1.0}}).run()
 
     assert workshop.answers.asked == []
+
+
+async def test_a_value_that_the_backend_would_refuse_is_refused_before_the_first_rollout(workshop: Any) -> None:
+    """A backend that can be asked is asked, with the learning rate that it will get."""
+    asked = []
+
+    class Strict(DiaryBackend):
+        def check_train_options(self, options: Mapping[str, object]) -> None:
+            asked.append(dict(options))
+            raise ConfigurationError("epsilon=-1 is negative", "try 0.2")
+
+    options = {"learning_rate": 0.5, "train_options": {"epsilon": -1}}
+    with pytest.raises(ConfigurationError, match="epsilon=-1 is negative"):
+        await workshop.trainer(backend=Strict(workshop.server), settings=options).run()
+
+    assert (asked, workshop.answers.asked) == ([{"learning_rate": 0.5, "epsilon": -1}], [])
 
 
 async def test_options_of_a_backend_that_takes_any_are_passed_on(workshop: Any) -> None:

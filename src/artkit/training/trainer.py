@@ -242,7 +242,7 @@ def _as_tuple(validation: Validation | Sequence[Validation] | None) -> tuple[Val
         raise ConfigurationError(f"validation={reprlib.repr(validation)} is no Validation", hint)
     for item in validation:
         if not isinstance(item, Validation):
-            raise ConfigurationError(f"validation holds {reprlib.repr(item)}, which is no Validation", hint)
+            raise ConfigurationError(f"validation holds items of type {type(item).__name__}, not Validation", hint)
     return tuple(validation)
 
 

@@ -38,8 +38,10 @@ def check_type(name: str, part: object) -> None:
 
 def _is_rollout(part: Any) -> bool:
     """Of a plain function it is known whether it can be awaited; of any other callable only when it is called."""
-    function = inspect.unwrap(part) if callable(part) else part
-    return inspect.iscoroutinefunction(function) if inspect.isfunction(function) else callable(part)
+    if not inspect.isfunction(part):
+        return callable(part)
+    # A decorator may be plain around what is async, or the other way round.
+    return inspect.iscoroutinefunction(part) or inspect.iscoroutinefunction(inspect.unwrap(part))
 
 
 def _has(method: str) -> Callable[[object], bool]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -270,12 +271,39 @@ async def test_one_call_trains_a_model_at_a_time(model: Model, backend: TorchBac
         {"warmup_steps": -1},
         {"decay_steps": (5, 5)},
         {"kl_penalty_coef": -0.1},
+        {"learning_rate": "fast"},
+        {"loss_fn": ["ppo"]},
+        {"epsilon": "x"},
+        {"max_grad_norm": "x"},
+        {"scale_rewards": "no"},
+        {"weight_decay": None},
+        {"warmup_steps": 0.5},
+        {"decay_steps": (5, 1)},
+        {"decay_steps": 5},
+        {"decay_steps": ("a", "b")},
+        {"kl_penalty_reference_step": -1},
     ],
 )
 async def test_options_that_cannot_work_are_refused(model: Model, backend: TorchBackend, wrong: dict[str, Any]) -> None:
-    """Each by its name."""
+    """Each by its name, of whatever type it is, and by whoever asks before there are rollouts."""
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         await backend.train(model, [], **wrong)
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        backend.check_train_options(wrong)
+
+
+def test_every_option_of_train_can_be_checked_beforehand(backend: TorchBackend) -> None:
+    """One that was forgotten would be refused before every run."""
+    parameters = inspect.signature(backend.train).parameters.values()
+
+    backend.check_train_options({p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY})
+    backend.check_train_options({"decay_steps": [1, 5], "max_grad_norm": math.inf, "learning_rate": 0})
+
+
+def test_an_option_that_train_does_not_take_is_refused_with_those_it_takes(backend: TorchBackend) -> None:
+    """A check that overlooks a misspelt name promises too much."""
+    with pytest.raises(ConfigurationError, match=r"'warmup' is no option of train .*warmup_steps"):
+        backend.check_train_options({"warmup": 3})
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def _is_number(value: object) -> bool:
 
 
 def _is_count(value: object) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0
 
 
 def _is_span(value: object) -> bool:
