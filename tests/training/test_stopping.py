@@ -61,6 +61,18 @@ async def test_what_a_broken_reward_could_not_score_is_played_again(workshop: An
     assert sorted(name for step in workshop.trained_ids() for name in step) == sorted("abcd" * 2)
 
 
+async def test_a_run_whose_last_batch_could_not_be_scored_says_so_and_plays_it_again(workshop: Any) -> None:
+    """One bad batch at the end must not be taken for a finished run."""
+    data = ScenarioOrder(workshop.scenarios("a", "b", "c", "d"), shuffle=False)
+    broken = ProgrammaticReward(lambda episode: None if episode.scenario.id in "cd" else float(episode.member))
+    first = await workshop.trainer(train=data, reward=broken).run()
+
+    again = await workshop.trainer(train=data).run()
+
+    assert first.reason == "finished, but for the last 1 batches, which could not be scored; start again"
+    assert (again.reason, workshop.trained_ids()) == ("finished: all batches were trained", [["c", "d"]])
+
+
 async def test_each_batch_that_loses_episodes_says_why(workshop: Any) -> None:
     """A run in which half of everything breaks ends well, and nobody would know."""
 

@@ -110,9 +110,14 @@ class Run:
                     return f"finished: max_steps={settings.max_steps} were trained"
                 batch = await anext(batches, None)
                 if batch is None:
-                    return "finished: all batches were trained" if state.trained else "finished: nothing was trained"
+                    return self._finished()
                 if reason := await self._batch(batch):
                     return reason
+
+    def _finished(self) -> str:
+        if self._unscored:
+            return f"finished, but for the last {len(self._unscored)} batches, which could not be scored; start again"
+        return "finished: all batches were trained" if self.ledger.state.trained else "finished: nothing was trained"
 
     async def _batch(self, batch: ScenarioBatch[Any]) -> str | None:
         """Do one batch; return a reason to stop, or None."""
