@@ -95,6 +95,9 @@ async def test_a_run_that_has_trained_nothing_takes_other_settings(workshop: Any
     report = await workshop.trainer(settings={"num_epochs": 2, "groups_per_step": 4}).run()
 
     assert report.steps == 2
+    assert "data or settings changed, and nothing was trained yet: the run begins anew" in [
+        event.text for event in workshop.told.of(Warned)
+    ]
 
 
 async def test_a_run_that_stopped_on_empty_batches_may_be_started_again(workshop: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
@@ -11,6 +10,7 @@ from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
 from artkit.rewards.reading import Scored, Unscored
 from artkit.rewards.score import Score
+from artkit.transport import first_failure_group
 
 if TYPE_CHECKING:
     import art
@@ -83,14 +83,8 @@ class WeightedReward(RewardAdapter):
         return [self._sum({name: results[name][number] for name in used}) for number in range(len(group.trajectories))]
 
     async def _results(self, group: art.TrajectoryGroup) -> dict[str, list[Scored | Unscored]]:
-        failure: BaseException | None = None
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                running = {name: tasks.create_task(part.preview(group)) for name, (part, _) in self.parts.items()}
-        except BaseExceptionGroup as errors:
-            failure = errors.exceptions[0]
-        if failure is not None:  # raised here, as it is: inside `except` it would get the group for its context
-            raise failure
+        async with first_failure_group() as tasks:
+            running = {name: tasks.create_task(part.preview(group)) for name, (part, _) in self.parts.items()}
         return {name: task.result() for name, task in running.items()}
 
     def _used(self, results: Mapping[str, Sequence[Scored | Unscored]]) -> list[str]:

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +22,7 @@ from artkit.rollouts.failure_budget import FailureBudget
 from artkit.rollouts.grouping import build_group, failure_of
 from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.scoring import GroupReward, score_group
-from artkit.transport import sampling_session
+from artkit.transport import first_failure_group, sampling_session
 
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
@@ -103,7 +103,7 @@ async def gather_groups(
         on_event=on_event,
     )
     try:
-        async with _session(rollout, model), _tasks() as tasks:
+        async with _session(rollout, model), first_failure_group() as tasks:
             for number in range(len(scenarios)):
                 tasks.create_task(gather.group(number, rollouts_per_group))
     except (AllRolloutsFailedError, OutageError, RewardError) as error:
@@ -127,7 +127,7 @@ class _Gather:
     scored: dict[int, _GroupAndLost] = field(default_factory=dict)
 
     async def group(self, number: int, size: int) -> None:
-        async with _tasks() as tasks:
+        async with first_failure_group() as tasks:
             for member in range(size):
                 tasks.create_task(self._member(number, member))
         group, lost = self._built(number)
@@ -187,16 +187,3 @@ class _Gather:
 def _session(rollout: AnyRollout, model: art.Model[Any, Any]) -> contextlib.AbstractAsyncContextManager[Any]:
     # One client for all rollouts of the gather. Other callables bring their own.
     return sampling_session(model) if isinstance(rollout, Rollout) else contextlib.nullcontext()
-
-
-@contextlib.asynccontextmanager
-async def _tasks() -> AsyncIterator[asyncio.TaskGroup]:
-    """Yield a task group that raises its first failure as it is; a group around it would say nothing more."""
-    failure: BaseException | None = None
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            yield tasks
-    except BaseExceptionGroup as errors:
-        failure = errors.exceptions[0]
-    if failure is not None:
-        raise failure

@@ -58,6 +58,7 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
     if parts.resume == "auto" and _can_begin_anew(RunState.replay(entries), parts, backend_step):
         journal.set_aside(rows.recordings)
         entries = []
+        notes.append("data or settings changed, and nothing was trained yet: the run begins anew")
     ledger = Ledger(journal, RunState.replay(entries))
     if not entries:
         if parts.resume == "require":

@@ -17,6 +17,7 @@ from artkit.transport.openai_client import OpenAISamplingClient
 from artkit.transport.retry import RetryPolicy, call_with_retry, complete_with_retry
 from artkit.transport.sampling_client import SamplingClient, SamplingRequest
 from artkit.transport.session import sampling_session
+from artkit.transport.task_group import first_failure_group
 
 __all__ = [
     "ConcurrencyLimit",
@@ -27,6 +28,7 @@ __all__ = [
     "SamplingRequest",
     "call_with_retry",
     "complete_with_retry",
+    "first_failure_group",
     "is_connection_failure",
     "is_context_overflow",
     "is_fatal",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import statistics
 from collections import Counter
@@ -18,6 +17,7 @@ from artkit.rewards.doctor.figures import reward_figures
 from artkit.rewards.doctor.turned_round import turned_round
 from artkit.rewards.turns import prompt
 from artkit.rewards.weighted_reward import WeightedReward
+from artkit.transport import first_failure_group
 
 if TYPE_CHECKING:
     import art
@@ -115,15 +115,9 @@ class _Scored:
 
 
 async def _all(jobs: Iterable[Any]) -> None:
-    failure: BaseException | None = None
-    try:
-        async with asyncio.TaskGroup() as tasks:
-            for job in jobs:
-                tasks.create_task(job)
-    except BaseExceptionGroup as errors:
-        failure = errors.exceptions[0]
-    if failure is not None:
-        raise failure
+    async with first_failure_group() as tasks:
+        for job in jobs:
+            tasks.create_task(job)
 
 
 def _by_scenario(episodes: Iterable[art.Trajectory]) -> dict[str, list[art.Trajectory]]:
