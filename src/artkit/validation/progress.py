@@ -18,6 +18,8 @@ class Progress:
         is_last: Whether nothing more will be trained.
         elapsed_s: Seconds since the run began, earlier sessions of it included.
         is_start: Whether this is the state before the first training step of the run.
+        previous_elapsed_s: `elapsed_s` as it was after the training step before this one; 0 at the first.
+        empty_in_a_row: How many batches since the last training step held nothing to learn from.
     """
 
     step: int
@@ -26,3 +28,5 @@ class Progress:
     is_last: bool = False
     elapsed_s: float = 0.0
     is_start: bool = False
+    previous_elapsed_s: float = 0.0
+    empty_in_a_row: int = 0
