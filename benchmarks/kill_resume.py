@@ -48,7 +48,10 @@ ENVIRONMENT = {
 
 
 def build(directory: Path) -> Any:
-    """Return the trainer of the run in `directory`: 3 scenarios twice, one of which never teaches anything."""
+    """Return the trainer of the run in `directory`: 4 scenarios twice, two of which never teach anything.
+
+    The first of these is replaced, and what was played too much for that is kept for the next step.
+    """
     from artkit import (
         AtEnd,
         EnvironmentReward,
@@ -58,6 +61,7 @@ def build(directory: Path) -> Any:
         PromptScenario,
         Rollout,
         Sampling,
+        ScenarioOrder,
         Trainer,
         TrainerSettings,
         Validation,
@@ -71,7 +75,7 @@ def build(directory: Path) -> Any:
 
     def reply(body: dict[str, Any]) -> str:
         text = body["messages"][-1]["content"]
-        if text == "flat":
+        if text.startswith("flat"):
             return "5"
         # Validation is best at step 2 of 4: the best checkpoint is not the last.
         step = max(int(path.name) for path in checkpoints.iterdir() if path.name.isdigit())
@@ -79,7 +83,7 @@ def build(directory: Path) -> Any:
         return str(9_000 - 1_000 * abs(step - 2) + chance if text.startswith("held out") else chance)
 
     checkpoints = directory / "art" / "faults" / "models" / "killed" / "checkpoints"
-    texts = ["flat", "one", "two"]
+    texts = ["flat one", "one", "two", "flat two"]
     held_out = ["held out one", "held out two"]
     train, validation = (
         [PromptScenario(id=text, messages=[{"role": "user", "content": text}]) for text in group]
@@ -89,7 +93,7 @@ def build(directory: Path) -> Any:
         model=model,
         backend=DiaryBackend(ChatServer(reply), diary_path=directory / "diary.jsonl"),
         rollout=Rollout(_environment(), sampling=Sampling(seed=0)),
-        train=train,
+        train=ScenarioOrder(train, shuffle=False),
         reward=EnvironmentReward(),
         validation=[
             Validation(validation, schedule=Every(2) | AtEnd()),
@@ -97,7 +101,7 @@ def build(directory: Path) -> Any:
         ],
         checkpoint_policy=KeepBest() | KeepLatest(),
         trackers=(),
-        settings=TrainerSettings(groups_per_step=1, rollouts_per_group=2, num_epochs=2),
+        settings=TrainerSettings(groups_per_step=1, rollouts_per_group=2, num_epochs=2, max_extra_groups=2),
     )
 
 
@@ -253,14 +257,14 @@ class Outcome:
     Attributes:
         trained: The last train entry of the diary for each step: scenarios, rewards, options.
         batches: How often each batch was finished, by the journal.
-        scenarios: The scenario of each batch, by its recording.
+        scenarios: The scenarios of each batch, by its recording.
         rows: Each row of the history by step and split, without what tells the time.
         checkpoints: The steps that have one.
     """
 
     trained: dict[int, Any]
     batches: dict[int, int]
-    scenarios: dict[int, str]
+    scenarios: dict[int, list[str]]
     rows: dict[str, dict[str, Any]]
     checkpoints: list[int]
     recovered: frozenset[str]
@@ -276,7 +280,9 @@ def outcome_of(directory: Path) -> Outcome:
             trained[entry["arguments"]["step"]] = entry["arguments"]
     finished = [e["index"] for e in _lines(model / "artkit" / "journal.jsonl") if e["kind"] in {"trained", "emptied"}]
     scenarios = {
-        int(path.stem.removeprefix("batch-")): next(_lines(path))["group"]["metadata"]["scenario_id"]
+        int(path.stem.removeprefix("batch-")): [
+            line["group"]["metadata"]["scenario_id"] for line in _lines(path) if "group" in line
+        ]
         for path in (model / "artkit" / "recordings").glob("batch-*.jsonl")
     }
     rows: dict[str, dict[str, Any]] = {}

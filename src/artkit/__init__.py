@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from artkit.errors import EmptyReplyError as EmptyReplyError
     from artkit.errors import EnvironmentContractError as EnvironmentContractError
     from artkit.errors import JudgeError as JudgeError
+    from artkit.errors import NothingToCompareError as NothingToCompareError
     from artkit.errors import OutageError as OutageError
     from artkit.errors import ResumeError as ResumeError
     from artkit.errors import RewardError as RewardError
@@ -161,6 +162,7 @@ _EXPORTS: dict[str, str] = {
     "MetricHistory": "artkit.checkpoints",
     "MinMembers": "artkit.rewards",
     "Never": "artkit.validation",
+    "NothingToCompareError": "artkit.errors",
     "OutageError": "artkit.errors",
     "Plan": "artkit.training",
     "ProgrammaticReward": "artkit.rewards",

@@ -4,7 +4,8 @@
     ├── ConfigurationError        (ValueError)    a setting that cannot work; found before anything is spent
     ├── EnvironmentContractError  (TypeError)     an environment broke a promise of `Environment`
     ├── RewardError               (RuntimeError)  a reward that is missing, not finite or miscounted
-    │   └── JudgeError                            a judge that could not be reached or understood
+    │   ├── JudgeError                            a judge that could not be reached or understood
+    │   └── NothingToCompareError                 a relative reward without two members that differ
     ├── EmptyReplyError           (RuntimeError)  a server answered without a reply in it
     ├── AllRolloutsFailedError    (RuntimeError)  every rollout of a gather failed
     ├── OutageError               (RuntimeError)  a service the run depends on is gone or refuses us
@@ -30,6 +31,7 @@ __all__ = [
     "EmptyReplyError",
     "EnvironmentContractError",
     "JudgeError",
+    "NothingToCompareError",
     "OutageError",
     "ResumeError",
     "RewardError",
@@ -86,6 +88,10 @@ class RewardError(_GatherEndingError, RuntimeError):
 
 class JudgeError(RewardError):
     """A judge could not be reached, or its reply could not be understood."""
+
+
+class NothingToCompareError(RewardError):
+    """A relative reward found no two members that differ. Nothing has failed: such a group teaches nothing."""
 
 
 class EmptyReplyError(ArtkitError, RuntimeError):

@@ -44,10 +44,11 @@ def kill_and_resume(kills: Kills, directory: Path, **moment: Any) -> list[str]:
 
 
 def test_the_run_that_is_killed_holds_everything_that_can_go_wrong(kills: Kills) -> None:
-    """Else nothing is shown: trained and empty batches, two validations, pruning, a best step that is not the last."""
+    """Trained and empty batches, one refilled, groups kept, two validations, pruning, a best step before the last."""
     assert sorted(kills.whole.trained) == [1, 2, 3, 4]
     assert kills.whole.batches == dict.fromkeys(range(6), 1)
-    assert sorted(kills.whole.scenarios.values()) == ["flat", "flat", "one", "one", "two", "two"]
+    batches = [["flat one", "one"], ["two"], ["flat two"]] * 2
+    assert kills.whole.scenarios == dict(enumerate(batches))
     assert sorted(kills.whole.rows) == ["further 3", "train 1", "train 2", "train 3", "train 4", "val 2", "val 4"]
     assert kills.whole.checkpoints == [2, 4]
     assert kills.whole.doubled == []

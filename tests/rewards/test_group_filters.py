@@ -98,3 +98,10 @@ def test_joining_is_flat_and_reads_as_written() -> None:
     assert joined == (DropZeroVariance() | DropSmall(2)) | DropSmall(2)
     with pytest.raises(TypeError, match="unsupported operand"):
         DropZeroVariance() | None
+
+
+def test_what_each_filter_dropped_is_counted_under_its_name() -> None:
+    """The log counts by filter: a reason with numbers in it would be another one each time."""
+    result = (DropSmall(2) | DropZeroVariance()).apply(map(make_group, ([0.5], [1, 1], [0, 0, 0], [0, 1], [])))
+
+    assert (result.counts, len(result.kept)) == ({"small": 2, "zero_variance": 2}, 1)

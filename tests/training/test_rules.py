@@ -382,6 +382,8 @@ async def test_metrics_that_differ_between_episodes_are_means_over_those_that_ha
 
     (row,) = workshop.rows("train")
     assert (row["train/won"], row["train/reward_ish"], row["train/reward"]) == (1.0, 4.0, 0.5)
+    assert (row["train/won_count"], row["train/reward_ish_count"]) == (1.0, 1.0)
+    assert "train/turns_count" not in row
 
 
 async def test_a_metric_of_an_environment_that_is_named_like_the_trainer_s_is_logged_under_another_name(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from artkit.bridge import group_exception
 from artkit.episodes import Episode, FailureKind, FailureRecord
-from artkit.errors import ArtkitError, ConfigurationError, RewardError
+from artkit.errors import ArtkitError, ConfigurationError, JudgeError, RewardError
 from artkit.rewards.lost_members import note_lost
 from artkit.rewards.reading import Scored, Unscored, read_answer
 from artkit.transport import own_cancellation
@@ -34,6 +34,7 @@ class RewardAdapter(ABC):
     and the explanation into the logs. The group that comes back is the one that was given, with its exceptions,
     metadata, metrics and logs. A member without a score is never rewarded with 0.0: it leaves `group.trajectories`,
     its cause joins `group.exceptions`, and if it is an `Episode`, its `failure` says so.
+    Where a judge failed, the group has the metric `judge_errors`.
 
     Several groups are scored at the same time: `score` must not keep state between awaits that belongs to one group.
 
@@ -156,6 +157,7 @@ def _write(
             _forget_failure(member)
             kept.append(member)
         else:
+            member.metrics.update(result.metrics)
             record = FailureRecord.from_exception(result.cause, FailureKind.REWARD)
             if isinstance(member, Episode):
                 member.failure = record
@@ -163,6 +165,8 @@ def _write(
             group.exceptions.append(group_exception(record))
             note_lost(group, FailureKind.REWARD)
     group.trajectories = kept
+    if any(isinstance(result, Unscored) and isinstance(result.cause, JudgeError) for result in results):
+        group.metrics["judge_errors"] = 1
 
 
 def _forget_failure(member: art.Trajectory) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -20,10 +22,12 @@ class FilterResult:
     Attributes:
         kept: The groups to train on.
         dropped: The others, each with the reason.
+        counts: How many each filter dropped, by its name.
     """
 
     kept: list[art.TrajectoryGroup]
     dropped: list[tuple[art.TrajectoryGroup, str]]
+    counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
 
 class GroupFilter(ABC):
@@ -35,6 +39,16 @@ class GroupFilter(ABC):
 
     __slots__ = ()
 
+    @property
+    def name(self) -> str:
+        """What the filter is called in the log: the class's name in snake case, without a leading "Drop".
+
+        >>> from artkit import DropZeroVariance
+        >>> DropZeroVariance().name
+        'zero_variance'
+        """
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type(self).__name__).lower().removeprefix("drop_")
+
     @abstractmethod
     def reason(self, group: art.TrajectoryGroup) -> str | None:
         """Return why `group` is dropped, or None to keep it."""
@@ -43,13 +57,16 @@ class GroupFilter(ABC):
         """Return what is kept of `groups` and what is dropped."""
         kept: list[art.TrajectoryGroup] = []
         dropped: list[tuple[art.TrajectoryGroup, str]] = []
+        counts: dict[str, int] = {}
         for group in groups:
-            reason = self.reason(group)
-            if reason is None:
+            found = ((part.name, reason) for part in _parts(self) if (reason := part.reason(group)) is not None)
+            name, reason = next(found, (None, ""))
+            if name is None:
                 kept.append(group)
             else:
                 dropped.append((group, reason))
-        return FilterResult(kept=kept, dropped=dropped)
+                counts[name] = counts.get(name, 0) + 1
+        return FilterResult(kept=kept, dropped=dropped, counts=MappingProxyType(counts))
 
     def __or__(self, other: GroupFilter) -> GroupFilter:
         """Return the filter that drops what either drops; the first that does gives the reason."""

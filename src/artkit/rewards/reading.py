@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from artkit.errors import RewardError
+from artkit.errors import NothingToCompareError, RewardError
 from artkit.rewards.score import Score
 
 __all__ = ["Scored", "Unscored", "read_answer"]
@@ -39,10 +39,12 @@ class Unscored:
     Attributes:
         cause: Why there is none.
         is_error: Whether something went wrong. If not, the adapter itself said that it can't score the member.
+        metrics: What is to be kept beside it: finite numbers and bools.
     """
 
     cause: Exception
     is_error: bool
+    metrics: Mapping[str, float | int | bool] = field(default_factory=dict)
 
 
 def read_answer(answer: object, who: str) -> Scored | Unscored:
@@ -52,16 +54,20 @@ def read_answer(answer: object, who: str) -> Scored | Unscored:
         answer: A `Score`, a number or bool, None, or the exception that scoring ended in.
         who: Names adapter, scenario and member, for the cause.
     """
+    if isinstance(answer, NothingToCompareError):
+        cause: RewardError = NothingToCompareError(f"{who}: {answer.problem}", answer.hint)
+        return Unscored(cause=cause, is_error=False)
     if isinstance(answer, Exception):
         answer.add_note(who)
         return Unscored(cause=answer, is_error=True)
     score = answer if isinstance(answer, Score) else Score(answer)  # type: ignore[arg-type]  # checked right here
-    if score.value is None:
-        cause = RewardError(f"{who}: not scored: {score.explanation or 'the adapter returned None'}", _NONE_HINT)
-        return Unscored(cause=cause, is_error=False)
     try:
+        metrics = _read_metrics(score.metrics, who)
+        if score.value is None:
+            cause = RewardError(f"{who}: not scored: {score.explanation or 'the adapter returned None'}", _NONE_HINT)
+            return Unscored(cause=cause, is_error=False, metrics=metrics)
         reward = float(_read_number(score.value, f"{who}: reward"))
-        return Scored(reward=reward, metrics=_read_metrics(score.metrics, who), explanation=score.explanation)
+        return Scored(reward=reward, metrics=metrics, explanation=score.explanation)
     except RewardError as error:
         return Unscored(cause=error, is_error=True)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
-from artkit.errors import ConfigurationError, RewardError
+from artkit.errors import ConfigurationError, NothingToCompareError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
 from artkit.rewards.reading import Scored, Unscored
 from artkit.rewards.score import Score
@@ -165,4 +165,6 @@ def _collision(name: str, metrics: Iterable[str]) -> RewardError:
 def _answer(result: Scored | Unscored) -> Answer:
     if isinstance(result, Scored):
         return Score(result.reward, metrics=result.metrics, explanation=result.explanation)
-    return result.cause if result.is_error else Score(None, explanation=str(result.cause))
+    if result.is_error or isinstance(result.cause, NothingToCompareError):
+        return result.cause
+    return Score(None, metrics=result.metrics, explanation=str(result.cause))

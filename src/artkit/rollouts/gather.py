@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import art
 
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
-from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError, RewardError
+from artkit.errors import (
+    AllRolloutsFailedError,
+    ConfigurationError,
+    NothingToCompareError,
+    OutageError,
+    RewardError,
+)
 from artkit.rollouts.attempt import Attempt, Attempting, Failed
 from artkit.rollouts.capture_partial import CapturedRollout
 from artkit.rollouts.counts import GatherCounts
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["AnyRollout", "GatheredGroups", "gather_groups"]
 
 AnyRollout: TypeAlias = Callable[..., Awaitable[art.Trajectory]]
+_ALIKE = NothingToCompareError.__qualname__
 _GroupAndLost: TypeAlias = tuple[art.TrajectoryGroup, list[art.Trajectory]]
 
 
@@ -175,6 +182,7 @@ class _Gather:
             # Only scoring loses what holds no failure of its own: a trajectory of a user's class.
             lost=Counter(str(failure.kind if (failure := failure_of(item)) else FailureKind.REWARD) for item in lost),
             failed=Counter(str(attempt.record.kind) for attempt in finished if isinstance(attempt, Failed)),
+            alike=sum(record.type == _ALIKE for group in groups for record in group.exceptions),
         )
         return GatheredGroups(groups, lost, counts)
 

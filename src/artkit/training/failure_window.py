@@ -41,7 +41,7 @@ class FailureWindow:
             OutageError: Too many of the last episodes failed; names a cause and the counts.
         """
         counts = gathered.counts
-        self._gathers.append((counts.started - counts.grouped, counts.started))
+        self._gathers.append((counts.failures, counts.started))
         self.cause = _last_cause(gathered) or self.cause
         attempted = sum(started for _, started in self._gathers)
         while attempted - self._gathers[0][1] >= _WINDOW:

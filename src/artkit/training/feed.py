@@ -1,13 +1,15 @@
-"""The training data as the trainer sees it: batches from a cursor on, whatever the source."""
+"""The training data as the trainer sees it: scenarios from a cursor on, whatever the source."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+import contextlib
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios import Cursor, ScenarioBatch, ScenarioOrder, ScenarioStream
+from artkit.training.reader import Reader
 
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
@@ -78,12 +80,16 @@ class Feed:
                 "give the source a method seek(n), or make the smoke test with a trainer over a list",
             )
 
-    async def batches(self, start: Cursor) -> AsyncGenerator[ScenarioBatch[Any]]:
-        """Yield the batches from `start` on."""
-        size = self.settings.groups_per_step
+    @contextlib.asynccontextmanager
+    async def reader(self, start: Cursor) -> AsyncIterator[Reader]:
+        """Open the data at `start`."""
+        async with contextlib.aclosing(self._one_by_one(start)) as source:
+            yield Reader(source, start)
+
+    async def _one_by_one(self, start: Cursor) -> AsyncGenerator[ScenarioBatch[Any]]:
         if isinstance(self.source, ScenarioOrder):
-            for batch in self.source.batches(size, self.settings.num_epochs, start):
+            for batch in self.source.batches(1, self.settings.num_epochs, start):
                 yield batch
         else:
-            async for batch in self.source.batches(size, start):
+            async for batch in self.source.batches(1, start):
                 yield batch

@@ -55,6 +55,7 @@ class Batch(Entry):
         is_epoch_end: Whether it is the last of its epoch.
         cursor: Where the next batch starts.
         metrics: What became of its rollouts and groups.
+        kept: Groups that it left over for the next one; they are in a recording of their own.
     """
 
     index: int
@@ -62,6 +63,7 @@ class Batch(Entry):
     is_epoch_end: bool
     cursor: Cursor
     metrics: Mapping[str, float] = field(default_factory=dict)
+    kept: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

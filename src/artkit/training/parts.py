@@ -79,9 +79,11 @@ class Parts:
         Timeouts are not among it: a longer one is how a run is mended.
         """
         settings = self.settings
-        plays = {}
+        plays: dict[str, Any] = {}
         if isinstance(self.rollout, Rollout):
             plays = {"sampling": _fields(self.rollout.sampling), "max_turns": self.rollout.limits.max_turns}
+        if settings.max_extra_groups:
+            plays["max_extra_groups"] = settings.max_extra_groups
         return plays | {
             "data": self.feed.fingerprint,
             "base_model": self.model.base_model,

@@ -44,9 +44,10 @@ class Plan:
         steps = "an unknown number of" if total is None else total
         size = f"{settings.groups_per_step} groups x {settings.rollouts_per_group} rollouts"
         backend = type(parts.backend).__name__
+        refill = f"; up to {settings.max_extra_groups} more groups a step" if settings.max_extra_groups else ""
         lines = [
             f"train: {data}, {steps} steps of {size} on {backend}, learning rate {settings.learning_rate:g}",
-            f"reward: {_name(parts.reward)}; filter: {parts.filters!r}",
+            f"reward: {_name(parts.reward)}; filter: {parts.filters!r}{refill}",
         ]
         for validation in parts.validations:
             count = rollouts_per_scenario(validation, parts.reward_of(validation), settings)

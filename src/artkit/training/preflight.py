@@ -40,6 +40,8 @@ def warnings_of(parts: Parts) -> Iterator[str]:
     """Yield what works but is seldom meant."""
     if parts.settings.rollouts_per_group == 1:
         yield "rollouts_per_group=1: a group of one has advantage 0, so nothing will be learned; give at least 2"
+    if parts.settings.max_extra_groups and parts.filters is None:
+        yield f"max_extra_groups={parts.settings.max_extra_groups} does nothing: with filters=None no group is dropped"
     if isinstance(parts.rollout, Rollout):
         sampling = parts.rollout.sampling
         if sampling.temperature != 1 or sampling.top_p != 1:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import art
 
-    from artkit.rollouts import GatherCounts
+    from artkit.training.filling import FilledBatch
 
-__all__ = ["add_counts", "batch_counts", "is_own_metric"]
+__all__ = ["add_counts", "batch_counts", "is_own_metric", "partial_counts"]
 
 _OWN = frozenset({"batch_index", "epoch", "recovered", "reward_incomplete", "scenarios", "scored_share"})
 _OWN_PREFIXES = ("groups_", "rollouts_")
@@ -26,35 +26,41 @@ def is_own_metric(name: str) -> bool:
     return name in _OWN or name.startswith(_OWN_PREFIXES)
 
 
-def batch_counts(
-    counts: GatherCounts,
-    *,
-    submitted: int,
-    trainable: int,
-    dropped: Sequence[tuple[art.TrajectoryGroup, str]],
-) -> dict[str, float]:
-    """Return what became of a batch's rollouts and groups.
-
-    Args:
-        counts: How the rollouts ended.
-        submitted: Groups that were gathered.
-        trainable: Groups that are trained on.
-        dropped: What the filters dropped, each with its reason.
-    """
+def batch_counts(batch: FilledBatch) -> dict[str, float]:
+    """Return what became of a batch's rollouts and groups: submitted + carried = trainable + dropped + kept."""
+    counts = batch.sampled.counts
     row: Counter[str] = Counter(
         {
-            "groups_submitted": submitted,
-            "groups_trainable": trainable,
-            "groups_dropped": len(dropped),
+            "groups_submitted": len(batch.sampled.groups),
+            "groups_trainable": len(batch.trainable),
+            "groups_dropped": len(batch.dropped),
             "rollouts_started": counts.started,
             "rollouts_grouped": counts.grouped,
         }
     )
+    for name, groups in (("groups_carried", batch.carried), ("groups_kept", batch.kept)):
+        if groups:
+            row[name] = len(groups)
+    for name, count in batch.drop_counts.items():
+        row[f"groups_dropped_{name}"] += count
+    if counts.alike:
+        row["rollouts_alike"] = counts.alike
     for kind, count in counts.lost.items():
         row[f"rollouts_lost_{kind}"] += count
     for kind, count in counts.failed.items():
         row[f"rollouts_failed_{kind}"] += count
     return {name: float(value) for name, value in row.items()}
+
+
+def partial_counts(groups: Iterable[art.TrajectoryGroup]) -> dict[str, float]:
+    """Return `<name>_count` for each metric that not every episode has: how many its mean is of."""
+    members = [trajectory.metrics for group in groups for trajectory in group.trajectories]
+    counts = Counter(name for metrics in members for name in metrics)
+    return {
+        f"{name}_count": float(count)
+        for name, count in counts.items()
+        if count < len(members) and f"{name}_count" not in counts
+    }
 
 
 def add_counts(some: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:

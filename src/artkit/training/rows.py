@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.bridge import keep_state_copy, loggable, loggable_metrics, sync_to_disk
 from artkit.training.history_rows import has_row, rows_of, size_of
-from artkit.training.row import is_own_metric
+from artkit.training.row import is_own_metric, partial_counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +126,7 @@ class RowWriter:
             row["recovered"] = 1.0
         before = size_of(self._parts.history_path)
         safe = None if groups is None else loggable(groups, is_taken=is_own_metric)
+        row |= partial_counts(safe or ())
         await self._model.log(safe, split=split, metrics=row, step=step)
         if self._parts.history_path.exists():
             # Whoever reads in the journal that the row is there must find it, also after a power cut.

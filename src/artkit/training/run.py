@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from artkit.episodes import write_groups
-from artkit.errors import AllRolloutsFailedError, BackendError, OutageError, RewardError
-from artkit.rollouts import gather_groups
+from artkit.errors import BackendError, RewardError
+from artkit.rewards import WeightedReward
 from artkit.tracking import RunStarted, StepFinished, Warned
 from artkit.training.failure_window import FailureWindow
+from artkit.training.filling import Filler
 from artkit.training.journal import Emptied, Ended, Intended, Logged, Trained
 from artkit.training.plan import Plan
 from artkit.training.pruner import Pruner
 from artkit.training.recovery import recover
+from artkit.training.reward_watch import RewardWatch
 from artkit.training.row import add_counts, batch_counts
 from artkit.training.rows import RowWriter
 from artkit.training.tokens import completion_tokens
@@ -25,10 +25,9 @@ from artkit.training.validator import Validator
 if TYPE_CHECKING:
     import art
 
-    from artkit.rewards import FilterResult
     from artkit.rollouts import GatheredGroups
-    from artkit.scenarios import ScenarioBatch
     from artkit.training.broadcast import Broadcast
+    from artkit.training.filling import FilledBatch
     from artkit.training.ledger import Ledger
     from artkit.training.parts import Parts
 
@@ -61,6 +60,9 @@ class Run:
         self._failures = FailureWindow(parts.settings.max_failure_rate)
         self.rows = RowWriter(parts)
         self._prune = Pruner(parts, tell)
+        self._fill = Filler(parts, self.rows, tell)
+        weights = parts.reward.weights if isinstance(parts.reward, WeightedReward) else {}
+        self._watch = RewardWatch(weights)
         self._unscored: list[dict[str, float]] = []
 
     async def __call__(self) -> str:
@@ -74,11 +76,12 @@ class Run:
         for text in (*self._plan.warnings, *recovered.notes):
             self._tell(Warned(text=text))
 
-        began_at = ledger.state.cursor
+        self._fill.restore(ledger.state)
+        began_after = ledger.state.batch
         if ledger.state.batch is None:
             await self._validate(ledger.progress(is_start=True), recovered=recovered.has_died)
         reason = await self._catch_up(has_died=recovered.has_died) or await self._train()
-        has_stood = ledger.state.cursor == began_at
+        has_stood = ledger.state.batch is began_after
         if ledger.state.trained:
             await self._validate(ledger.progress(is_last=True), recovered=recovered.has_died and has_stood)
             await self._prune(ledger.state)
@@ -101,17 +104,18 @@ class Run:
 
     async def _train(self) -> str:
         settings = self._parts.settings
-        async with contextlib.aclosing(self._parts.feed.batches(self.ledger.state.cursor)) as batches:
+        async with self._parts.feed.reader(self.ledger.state.cursor) as reader:
             while True:
                 state = self.ledger.state
                 if state.empty_in_a_row >= settings.max_empty_steps:
                     return f"stopped: {state.empty_in_a_row} batches in a row held nothing to learn from"
                 if settings.max_steps is not None and state.trained >= settings.max_steps:
                     return f"finished: max_steps={settings.max_steps} were trained"
-                batch = await anext(batches, None)
+                began_s = time.monotonic()
+                batch = await self._fill.fill(state.next_index + len(self._unscored), reader)
                 if batch is None:
                     return self._finished()
-                if reason := await self._batch(batch):
+                if reason := await self._batch(batch, began_s):
                     return reason
 
     def _finished(self) -> str:
@@ -119,26 +123,18 @@ class Run:
             return f"finished, but for the last {len(self._unscored)} batches, which could not be scored; start again"
         return "finished: all batches were trained" if self.ledger.state.trained else "finished: nothing was trained"
 
-    async def _batch(self, batch: ScenarioBatch[Any]) -> str | None:
-        """Do one batch; return a reason to stop, or None."""
-        parts, ledger = self._parts, self.ledger
-        began_s = time.monotonic()
-        gathered = await self._gather(batch)
-        filtered = parts.filters.apply(gathered.groups) if parts.filters else None
-        trainable = [group for group in (filtered.kept if filtered else gathered.groups) if group.trajectories]
-        counts = batch_counts(
-            gathered.counts,
-            submitted=len(gathered.groups),
-            trainable=len(trainable),
-            dropped=filtered.dropped if filtered else (),
-        )
+    async def _batch(self, batch: FilledBatch, began_s: float) -> str | None:
+        """Train on one batch; return a reason to stop, or None."""
+        ledger, gathered, trainable = self.ledger, batch.sampled, batch.trainable
+        counts = batch_counts(batch)
         self.counts.update(counts)
-        write_groups(self.rows.recording(batch.index), gathered.groups, gathered.lost)
         self._failures.note(gathered)
-        if gathered.counts.grouped < gathered.counts.started:
+        if gathered.counts.failures:
             text = f"batch {batch.index}: {gathered.counts}; the last cause: {self._failures.cause}"
             self._tell(Warned(text=text))
-        if not gathered.counts.grouped:
+        for text in self._watch.note(gathered.groups):
+            self._tell(Warned(text=text))
+        if batch.is_unscored:
             self._give_up_on_reward(counts)
             return None
         kind, metrics = (Intended, self._with_carried(counts)) if trainable else (Emptied, counts)
@@ -149,17 +145,20 @@ class Run:
                 is_epoch_end=batch.is_epoch_end,
                 cursor=batch.cursor,
                 metrics=metrics,
+                kept=len(batch.kept),
             )
         )
         if not trainable:
-            self._tell(Warned(text=f"batch {batch.index} holds nothing to learn from: {_why(filtered)}"))
+            why = "; ".join(f"{count} groups: {reason}" for reason, count in batch.reasons.items())
+            self._tell(Warned(text=f"batch {batch.index} holds nothing to learn from: {why}"))
             if ledger.state.trained:
                 await self._validate(ledger.progress())
             return None
-        trained = await self._train_on(trainable, batch)
+        trained = await self._train_on(trainable, batch.index)
         self._unscored.clear()
         ledger.note(trained)
-        row = await self.rows.write_train(ledger.state, trained, gathered.groups)
+        self._fill.carry(batch)
+        row = await self.rows.write_train(ledger.state, trained, batch.groups)
         ledger.note(Logged(index=batch.index, step=trained.step))
         seconds = time.monotonic() - began_s
         tokens = _tokens(gathered)
@@ -177,26 +176,6 @@ class Run:
         row |= await self._validate(ledger.progress())
         await self._prune(ledger.state)
         return self._reason_to_stop(row)
-
-    async def _gather(self, batch: ScenarioBatch[Any]) -> GatheredGroups:
-        parts, settings = self._parts, self._parts.settings
-        try:
-            with self.rows.costs("train"):
-                return await gather_groups(
-                    parts.rollout,
-                    parts.model,
-                    batch.items,
-                    rollouts_per_group=settings.rollouts_per_group,
-                    reward=parts.reward,
-                    max_exceptions=settings.max_exceptions,
-                    max_concurrent=settings.max_concurrent,
-                    on_event=functools.partial(self._tell.member, "train"),
-                )
-        except (AllRolloutsFailedError, OutageError, RewardError) as error:
-            if error.gathered is not None:  # paid for, and the place to look for what went wrong
-                with contextlib.suppress(OSError):
-                    write_groups(self.rows.recording(batch.index, "failed"), error.gathered.groups, error.gathered.lost)
-            raise
 
     def _give_up_on_reward(self, counts: dict[str, float]) -> None:
         """Count a batch in which no episode could be scored, and stop the run when that goes on.
@@ -216,7 +195,7 @@ class Run:
         """Return the counts of a batch, with those of the batches before it that have no row of their own."""
         return functools.reduce(add_counts, self._unscored, add_counts(counts, self.ledger.state.carried))
 
-    async def _train_on(self, groups: list[art.TrajectoryGroup], batch: ScenarioBatch[Any]) -> Trained:
+    async def _train_on(self, groups: list[art.TrajectoryGroup], index: int) -> Trained:
         backend, settings, before = self._parts.backend, self._parts.settings, self.ledger.state.step
         result = await backend.train(
             self._parts.model, groups, learning_rate=settings.learning_rate, **settings.train_options
@@ -231,7 +210,7 @@ class Run:
                     "its batch was trained on twice"
                 )
             )
-        return Trained(index=batch.index, step=result.step, metrics=self.rows.clean(result.metrics))
+        return Trained(index=index, step=result.step, metrics=self.rows.clean(result.metrics))
 
     def _reason_to_stop(self, metrics: dict[str, Any]) -> str | None:
         stop_when = self._parts.stop_when
@@ -242,8 +221,3 @@ class Run:
 def _tokens(gathered: GatheredGroups) -> int:
     grouped = (episode for group in gathered.groups for episode in group.trajectories)
     return sum(map(completion_tokens, (*grouped, *gathered.lost)))
-
-
-def _why(filtered: FilterResult | None) -> str:
-    reasons = Counter(reason for _, reason in filtered.dropped) if filtered else Counter()
-    return "; ".join(f"{count} groups: {reason}" for reason, count in reasons.items()) or "no episode is left"

@@ -56,6 +56,11 @@ class RunState:
     elapsed_s: float = 0.0
     history_bytes: int = 0
 
+    @property
+    def next_index(self) -> int:
+        """The number of the next batch."""
+        return 0 if self.batch is None else self.batch.index + 1
+
     @classmethod
     def replay(cls, entries: Iterable[Entry]) -> Self:
         """Return the state after all `entries`."""

@@ -28,6 +28,8 @@ class TrainerSettings(BaseModel):
             None stops only when every rollout of a step failed.
         max_failure_rate: The run stops when more than this share of the last attempted episodes failed or could not be
             scored, in [0, 1]; looked at are the newest batches that make up at least 100 episodes.
+        max_extra_groups: How many further scenarios of the epoch may be played in one step to replace groups that the
+            filters dropped. What then is left over is trained on in the next step, one step after it was sampled.
         max_empty_steps: So many batches in a row with nothing to learn from stop the run.
         max_staleness: How many steps older than the weights an episode may be; 0 is the synchronous loop.
         train_options: Further keyword arguments of the backend's `train`, checked against its signature.
@@ -50,6 +52,7 @@ class TrainerSettings(BaseModel):
     max_concurrent: int = Field(default=256, ge=1)
     max_exceptions: float | None = Field(default=None, ge=0)
     max_failure_rate: float = Field(default=0.5, ge=0, le=1)
+    max_extra_groups: int = Field(default=0, ge=0)
     max_empty_steps: int = Field(default=3, ge=1)
     # Rollouts that overlap with training are not built yet: a larger value is refused rather than ignored.
     max_staleness: int = Field(default=0, ge=0, le=0)

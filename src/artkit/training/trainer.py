@@ -139,7 +139,7 @@ class Trainer:
         throw_away = renamed_model(parts.model, f"{parts.model.name}-smoke-{secrets.token_hex(4)}")
         rollouts = min(2, parts.settings.rollouts_per_group)
         settings = parts.settings.model_copy(
-            update={"groups_per_step": 1, "rollouts_per_group": rollouts, "max_steps": 1}
+            update={"groups_per_step": 1, "rollouts_per_group": rollouts, "max_steps": 1, "max_extra_groups": 0}
         )
         tiny = dataclasses.replace(
             parts,

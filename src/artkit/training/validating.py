@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.bridge import loggable
 from artkit.rewards import RewardAdapter
 from artkit.rollouts import GatherCounts, MemberFinished, Rollout, gather_groups
-from artkit.training.row import is_own_metric
+from artkit.training.row import is_own_metric, partial_counts
 
 if TYPE_CHECKING:
     import art
@@ -48,24 +48,26 @@ class ValidationResult:
 
     @property
     def scored_share(self) -> float:
-        """The share of the episodes that were scored, in [0, 1]."""
-        return self.counts.grouped / max(self.counts.started, 1)
+        """The share of the episodes that were scored, in [0, 1]; those that a relative reward found alike left out."""
+        return self.counts.grouped / max(self.counts.started - self.counts.alike, 1)
 
     @property
     def ranks(self) -> bool:
         """Whether this validation may rank a checkpoint: losing the hard scenarios must not look like progress."""
-        return self.scored_share >= _RANKING_SHARE
+        return self.counts.grouped > 0 and self.scored_share >= _RANKING_SHARE
 
     @functools.cached_property  # large groups take long to be made safe for the log
     def metrics(self) -> dict[str, float]:
         """The mean reward, the mean of every metric over the episodes that have it, and the counts."""
         values: dict[str, list[float]] = defaultdict(list)
-        for group in loggable(self.groups, is_taken=is_own_metric):
+        groups = loggable(self.groups, is_taken=is_own_metric)
+        for group in groups:
             for trajectory in group.trajectories:
                 values["reward"].append(trajectory.reward)
                 for name, value in trajectory.metrics.items():
                     values[name].append(float(value))
-        return {name: fmean(numbers) for name, numbers in values.items()} | self.summary
+        means = {name: fmean(numbers) for name, numbers in values.items()}
+        return means | partial_counts(groups) | self.summary
 
     @property
     def summary(self) -> dict[str, float]:

@@ -51,26 +51,33 @@ class RewardFigures:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What looks wrong, in words; nothing is said of fewer than 16 members, for which chance is enough."""
+        return tuple(self.findings.values())
+
+    @property
+    def findings(self) -> dict[str, str]:
+        """The warnings by what they are about: "range", "equal", "length", "part" and its name."""
+        found: dict[str, str] = {}
         if self.members < _MIN_MEMBERS:
-            return ()
-        found = []
+            return found
         if self.low is not None and self.high is not None and self.high - self.low <= _ROUNDING:
-            found.append(f"all {self.members} rewards are {self.low:g}: nothing can be learned from them")
+            found["range"] = f"all {self.members} rewards are {self.low:g}: nothing can be learned from them"
         elif self.equal_share is not None and self.equal_share > _MAX_EQUAL_SHARE:
-            found.append(
+            found["equal"] = (
                 f"{self.equal_share:.0%} of the groups have equal rewards and teach nothing: "
                 "the tasks are too easy or too hard, or the reward is too coarse"
             )
         if self.length_correlation is not None and abs(self.length_correlation) > _MAX_CORRELATION:
             what = "longer" if self.length_correlation > 0 else "shorter"
-            found.append(
+            found["length"] = (
                 f"reward and length correlate by {self.length_correlation:+.2f}: writing {what} replies may be all "
                 "that is learned"
             )
         for name, share in self.part_shares.items():
             if len(self.part_shares) > 1 and share > _MAX_PART_SHARE:
-                found.append(f"part {name!r} makes {share:.0%} of the differences: the other parts hardly count")
-        return tuple(found)
+                found[f"part {name}"] = (
+                    f"part {name!r} makes {share:.0%} of the differences: the other parts hardly count"
+                )
+        return found
 
 
 def reward_figures(

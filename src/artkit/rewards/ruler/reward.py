@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import hashlib
 import json
 import math
@@ -11,9 +12,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from artkit.bridge.safe_values import safe_number
-from artkit.errors import ConfigurationError, JudgeError, RewardError
+from artkit.errors import ConfigurationError, JudgeError, NothingToCompareError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
 from artkit.rewards.judges import Judge, LiteLLMJudge, judge_name
+from artkit.rewards.reading import Scored, Unscored
 from artkit.rewards.ruler.asking import Asking
 from artkit.rewards.ruler.counts import JudgeCounts
 from artkit.rewards.ruler.failure_rate import FailureRate
@@ -160,7 +162,8 @@ class RulerReward(RewardAdapter):
         lineup = Lineup.of(group.trajectories)
         if reason := lineup.reason_not_to_judge:
             self.counts.groups_not_judged += 1
-            return [Score(None, explanation=_unread(member) or reason) for member in lineup.members]
+            alike = NothingToCompareError(reason, "more varied rollouts can be compared: is the temperature 0?")
+            return [Score(None, explanation=why) if (why := _unread(member)) else alike for member in lineup.members]
         judgements = await self._judgements(lineup)
         return [
             Score(None, explanation=_unread(member))
@@ -169,22 +172,15 @@ class RulerReward(RewardAdapter):
             for member, trajectory in zip(lineup.members, group.trajectories, strict=True)
         ]
 
-    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
-        """Score `group` in place and return it; see `RewardAdapter`.
-
-        A member that leaves unscored keeps its own reward, which also is its metric `independent_reward`. A group that
-        the judge failed on has the metric `judge_errors`.
-        """
-        members = list(group.trajectories)
-        recorded = len(group.exceptions)
-        await super().__call__(group)
-        kept = {id(member) for member in group.trajectories}
-        for member in members:
-            if id(member) not in kept:
-                member.metrics.update(_independent(member))
-        if any(record.type == JudgeError.__qualname__ for record in group.exceptions[recorded:]):
-            group.metrics["judge_errors"] = 1
-        return group
+    async def preview(self, group: art.TrajectoryGroup) -> list[Scored | Unscored]:
+        """Judge `group` and write nothing; see `RewardAdapter`. The reward that an unscored member had is kept."""
+        results = await super().preview(group)
+        return [
+            result
+            if isinstance(result, Scored)
+            else dataclasses.replace(result, metrics={**result.metrics, **_independent(member)})
+            for result, member in zip(results, group.trajectories, strict=True)
+        ]
 
     async def _judgements(self, lineup: Lineup) -> Mapping[str, Judgement]:
         """Return the judgements by the digest of the transcript."""

@@ -1,0 +1,208 @@
+"""Filling a batch: play, score, filter, and replace what the filters dropped."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from artkit.episodes import read_groups, write_groups
+from artkit.errors import AllRolloutsFailedError, OutageError, RewardError
+from artkit.rewards import FilterResult
+from artkit.rollouts import GatheredGroups, gather_groups
+from artkit.tracking import Warned
+
+if TYPE_CHECKING:
+    import art
+
+    from artkit.scenarios import Cursor, Scenario
+    from artkit.training.broadcast import Broadcast
+    from artkit.training.parts import Parts
+    from artkit.training.reader import Drawn, Reader
+    from artkit.training.rows import RowWriter
+    from artkit.training.run_state import RunState
+
+__all__ = ["FilledBatch", "Filler"]
+
+_KEPT = "kept"
+
+
+@dataclass(kw_only=True)
+class FilledBatch:
+    """A batch on its way to `train`: `sampled + carried == trainable + dropped + kept`, in groups.
+
+    Attributes:
+        index: Its number in the run, from 0.
+        size: How many groups are trained on at most.
+        carried: Groups that the batch before left over; they are the first to be trained on.
+        epoch: The epoch of its scenarios, from 0.
+        cursor: Where the next batch starts.
+        ends_epoch: Whether no scenario of the epoch is left to play.
+        sampled: All that was played for it.
+        passed: Sampled groups that no filter dropped, in order.
+        dropped: The others, each with the reason.
+        drop_counts: How many groups each filter dropped, by its name; "empty" are those without a member.
+    """
+
+    index: int
+    size: int
+    carried: Sequence[art.TrajectoryGroup]
+    epoch: int
+    cursor: Cursor
+    ends_epoch: bool = False
+    sampled: GatheredGroups = field(default_factory=GatheredGroups)
+    passed: list[art.TrajectoryGroup] = field(default_factory=list)
+    dropped: list[tuple[art.TrajectoryGroup, str]] = field(default_factory=list)
+    drop_counts: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def trainable(self) -> list[art.TrajectoryGroup]:
+        """What is trained on."""
+        return [*self.carried, *self.passed][: self.size]
+
+    @property
+    def kept(self) -> list[art.TrajectoryGroup]:
+        """What is left over for the next batch."""
+        return [*self.carried, *self.passed][self.size :]
+
+    @property
+    def is_epoch_end(self) -> bool:
+        """Whether it is the last of its epoch."""
+        return self.ends_epoch and not self.kept
+
+    @property
+    def is_unscored(self) -> bool:
+        """Whether no episode could be scored, so that what the batch would have taught is not known."""
+        counts = self.sampled.counts
+        return counts.started > 0 and not counts.grouped and not counts.alike and not self.carried
+
+    @property
+    def groups(self) -> list[art.TrajectoryGroup]:
+        """All groups whose place is in this batch's row: those that are not kept for the next one's."""
+        kept = {id(group) for group in self.kept}
+        return [group for group in (*self.carried, *self.sampled.groups) if id(group) not in kept]
+
+    @property
+    def reasons(self) -> dict[str, int]:
+        """How many groups were dropped for each reason."""
+        return Counter(reason for _, reason in self.dropped)
+
+    def take(self, drawn: Drawn, cursor: Cursor, gathered: GatheredGroups, filtered: FilterResult) -> None:
+        """Add the groups of `drawn`."""
+        self.epoch, self.ends_epoch, self.cursor = drawn.epoch, drawn.is_epoch_end, cursor
+        self.sampled = GatheredGroups(
+            [*self.sampled.groups, *gathered.groups],
+            [*self.sampled.lost, *gathered.lost],
+            self.sampled.counts + gathered.counts,
+        )
+        self.dropped += filtered.dropped
+        self.drop_counts.update(filtered.counts)
+        for group in filtered.kept:
+            if group.trajectories:
+                self.passed.append(group)
+            else:
+                self.dropped.append((group, "no member is left"))
+                self.drop_counts["empty"] += 1
+
+    def wanted(self, budget: int) -> int:
+        """Return how many more scenarios to play, `budget` at most.
+
+        As many as will fill the batch if groups are dropped as often as so far, but no more than could be trained on
+        in this batch and the next: what is left over is never older than one step.
+        """
+        missing = self.size - len(self.carried) - len(self.passed)
+        counts = self.sampled.counts
+        if missing <= 0 or self.ends_epoch or not (counts.grouped or counts.alike):
+            return 0
+        sampled = len(self.sampled.groups)
+        likely = -(-missing * sampled // len(self.passed)) if self.passed else missing + self.size
+        return min(budget, likely, missing + self.size)
+
+
+class Filler:
+    """Fills the batches of a session.
+
+    Args:
+        parts: What the run is made of.
+        rows: Knows where recordings are.
+        tell: Who is told.
+    """
+
+    def __init__(self, parts: Parts, rows: RowWriter, tell: Broadcast) -> None:
+        self._parts = parts
+        self._rows = rows
+        self._tell = tell
+        self._carried: Sequence[art.TrajectoryGroup] = ()
+        self._carried_epoch = 0
+
+    def restore(self, state: RunState) -> None:
+        """Load what the last batch of an earlier session left over."""
+        if state.batch is None or not state.batch.kept:
+            return
+        path = self._rows.recording(state.batch.index, _KEPT)
+        if not path.exists():
+            text = f"{state.batch.kept} groups that batch {state.batch.index} left over are lost: {path} is missing"
+            self._tell(Warned(text=text))
+            return
+        self._carried, _ = read_groups(path, self._parts.feed.scenarios)
+        self._carried_epoch = state.batch.epoch
+
+    async def fill(self, index: int, reader: Reader) -> FilledBatch | None:
+        """Fill the next batch and record it; None where the data is at its end.
+
+        Raises what `gather_groups` raises; what was played by then is in a recording called "failed".
+        """
+        size = self._parts.settings.groups_per_step
+        batch = FilledBatch(
+            index=index, size=size, carried=self._carried, epoch=self._carried_epoch, cursor=reader.cursor
+        )
+        # A batch never crosses an epoch: what the last one left over of an epoch that is over is trained on by itself.
+        batch.ends_epoch = bool(batch.carried) and reader.cursor.epoch > batch.epoch
+        wanted = 0 if batch.ends_epoch else size - len(batch.carried)
+        budget = self._parts.settings.max_extra_groups
+        while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
+            gathered = await self._gather(batch, drawn.items)
+            batch.take(drawn, reader.cursor, gathered, self._filter(gathered.groups))
+            wanted = batch.wanted(budget)
+            budget -= wanted
+        if not batch.sampled.groups and not batch.carried:
+            return None
+        write_groups(self._rows.recording(index), batch.groups, batch.sampled.lost)
+        if batch.kept:
+            write_groups(self._rows.recording(index, _KEPT), batch.kept)
+        return batch
+
+    def carry(self, batch: FilledBatch) -> None:
+        """Keep what `batch` left over for the next one. What it was given is trained on: that recording goes."""
+        if batch.carried:
+            self._rows.recording(batch.index - 1, _KEPT).unlink(missing_ok=True)
+        self._carried, self._carried_epoch = batch.kept, batch.epoch
+
+    def _filter(self, groups: Sequence[art.TrajectoryGroup]) -> FilterResult:
+        filters = self._parts.filters
+        return FilterResult(kept=list(groups), dropped=[]) if filters is None else filters.apply(groups)
+
+    async def _gather(self, batch: FilledBatch, scenarios: Sequence[Scenario]) -> GatheredGroups:
+        parts, settings = self._parts, self._parts.settings
+        try:
+            with self._rows.costs("train"):
+                return await gather_groups(
+                    parts.rollout,
+                    parts.model,
+                    scenarios,
+                    rollouts_per_group=settings.rollouts_per_group,
+                    reward=parts.reward,
+                    max_exceptions=settings.max_exceptions,
+                    max_concurrent=settings.max_concurrent,
+                    on_event=functools.partial(self._tell.member, "train"),
+                )
+        except (AllRolloutsFailedError, OutageError, RewardError) as error:
+            if error.gathered is not None:  # paid for, and the place to look for what went wrong
+                with contextlib.suppress(OSError):
+                    groups = [*batch.sampled.groups, *error.gathered.groups]
+                    lost = [*batch.sampled.lost, *error.gathered.lost]
+                    write_groups(self._rows.recording(batch.index, "failed"), groups, lost)
+            raise

@@ -1,0 +1,48 @@
+"""Watching what the reward rewards while a run goes on."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from artkit.rewards import reward_figures
+
+if TYPE_CHECKING:
+    import art
+
+__all__ = ["RewardWatch"]
+
+_MIN_MEMBERS = 64
+
+
+class RewardWatch:
+    """Warns from the reward doctor's figures of the newest groups, of each thing once until it is over.
+
+    Looked at are the newest batches that make up at least 64 scored members: a step may hold too few to say anything.
+
+    Args:
+        weights: The weights of a `WeightedReward`; empty for any other reward.
+    """
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self._weights = weights
+        self._batches: deque[Sequence[art.TrajectoryGroup]] = deque()
+        self._known: frozenset[str] = frozenset()
+
+    def note(self, groups: Sequence[art.TrajectoryGroup]) -> list[str]:
+        """Take in the scored groups of one batch, before any is dropped; return what to warn of, in words."""
+        self._batches.append(groups)
+        members = sum(map(_members, self._batches))
+        while members - _members(self._batches[0]) >= _MIN_MEMBERS:
+            members -= _members(self._batches.popleft())
+        if members < _MIN_MEMBERS:
+            return []
+        findings = reward_figures((group for batch in self._batches for group in batch), weights=self._weights).findings
+        new = [text for name, text in findings.items() if name not in self._known]
+        self._known = frozenset(findings)
+        return [f"the last {members} rewards: {text}" for text in new]
+
+
+def _members(groups: Sequence[art.TrajectoryGroup]) -> int:
+    return sum(len(group.trajectories) for group in groups)
