@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VENV ?= .venv
-EXTRAS ?= torch,math
+EXTRAS ?= torch,math,tensorboard
 PYTHON ?= $(shell scripts/find-python)
 # Passed on to pytest: make test ARGS="tests/rewards -x"
 ARGS ?=
@@ -63,7 +63,7 @@ api: setup ## write the public API's snapshot anew; its diff is reviewed
 
 .PHONY: test-py312
 test-py312: ## the torch-free part of the suite on Python 3.12 with the newest supported openpipe-art
-	@$(MAKE) test VENV=.venv-py312 EXTRAS= PYTHON="$$(scripts/find-python 3.12)"
+	@$(MAKE) test VENV=.venv-py312 EXTRAS=tensorboard PYTHON="$$(scripts/find-python 3.12)"
 
 .PHONY: bench
 bench: setup ## run the benchmarks, short

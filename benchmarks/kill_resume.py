@@ -2,9 +2,10 @@
 
 Each run is a real process: forked from a server that has the imports loaded, so that a kill costs a second and not ten.
 It trains on `DiaryBackend` and samples over HTTP from a `ChatServer` whose replies follow from the request, so two runs
-differ in nothing but when they are killed.
+differ in nothing but when they are killed. With `--backend torch` the embedded backend trains the micro model instead:
+what is compared then is the order of the batches, the rows and the checkpoints, for the replies are the model's own.
 
-    python benchmarks/kill_resume.py [--kills 200] [--seed 0] [--boundaries] [--quick]
+    python benchmarks/kill_resume.py [--kills 200] [--seed 0] [--boundaries] [--quick] [--backend torch]
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import dataclasses
 import gc
 import importlib
 import json
@@ -105,6 +107,60 @@ def build(directory: Path) -> Any:
     )
 
 
+def build_torch(directory: Path) -> Any:
+    """Return a trainer like that of `build`, on the embedded backend."""
+    from artkit import (
+        AtEnd,
+        EnvironmentReward,
+        Every,
+        KeepBest,
+        KeepLatest,
+        PromptScenario,
+        Rollout,
+        Sampling,
+        Trainer,
+        TrainerSettings,
+        Validation,
+        make_trainable_model,
+    )
+    from artkit.backends.torch import TorchBackend
+
+    scenarios = [PromptScenario(id=str(n), messages=[{"role": "user", "content": f"say {n}"}]) for n in range(8)]
+    return Trainer(
+        model=make_trainable_model(
+            name="killed",
+            project="faults",
+            base_model="artkit/micro",
+            base_path=str(directory / "art"),
+            report_metrics=[],
+        ),
+        backend=TorchBackend(path=str(directory / "art")),
+        rollout=Rollout(_letters(), sampling=Sampling(seed=0, max_completion_tokens=8)),
+        train=scenarios[:6],
+        reward=EnvironmentReward(),
+        validation=Validation(scenarios[6:], schedule=Every(1) | AtEnd(), rollouts_per_scenario=4),
+        checkpoint_policy=KeepBest() | KeepLatest(),
+        filters=None,
+        trackers=(),
+        settings=TrainerSettings(learning_rate=1e-3, groups_per_step=2, rollouts_per_group=4, num_epochs=2),
+    )
+
+
+def _letters() -> type[Any]:
+    from artkit import Action, Environment, PromptScenario, StepResult
+
+    class Letters(Environment[PromptScenario]):
+        """Rewards the letters in what the model says."""
+
+        async def reset(self, scenario: PromptScenario) -> Any:
+            return scenario.messages
+
+        async def step(self, action: Action) -> StepResult:
+            return StepResult(done=True, reward=float(sum(map(str.isalpha, action.text))))
+
+    return Letters
+
+
 def _environment() -> type[Any]:
     from artkit import Action, Environment, PromptScenario, StepResult
 
@@ -123,19 +179,22 @@ def _environment() -> type[Any]:
 # The server of processes ---------------------------------------------------------------------------------------------
 
 
-def serve() -> None:
+BUILDERS = {"diary": build, "torch": build_torch}
+
+
+def serve(backend: str) -> None:
     """Fork a run for each job on stdin, kill it when the job says, and answer how it ended on stdout."""
     # Left are an allocator's thread, which knows about forks, and one of polars, which no run uses.
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     with tempfile.TemporaryDirectory() as name:
-        _load_what_a_run_loads(Path(name))
+        _load_what_a_run_loads(Path(name), backend)
     gc.freeze()  # so that a child's garbage collector does not copy what they share
     print("ready", flush=True)
     for line in sys.stdin:
         job = json.loads(line)
         child = os.fork()
         if child == 0:
-            _child(job)
+            _child(job, backend)
         started = time.monotonic()
         if job["after_s"] is not None:
             _wait(child, job["after_s"])
@@ -147,12 +206,11 @@ def serve() -> None:
         )
 
 
-def _load_what_a_run_loads(directory: Path) -> None:
+def _load_what_a_run_loads(directory: Path, backend: str) -> None:
     """Import what a run imports on its way, without running one here: this process must stay without threads."""
-    build(directory)  # loads the rooms and ART; touches no file
     child = os.fork()
     if child == 0:
-        _child({"directory": str(directory), "at_event": None})
+        _child({"directory": str(directory), "at_event": None}, backend)
     os.waitpid(child, 0)
     for module in (directory / "modules.txt").read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ImportError):
@@ -166,7 +224,7 @@ def _wait(child: int, seconds: float) -> None:
         time.sleep(0.001)
 
 
-def _child(job: Mapping[str, Any]) -> None:
+def _child(job: Mapping[str, Any], backend: str) -> None:
     directory = Path(job["directory"])
     code = 1
     try:
@@ -175,7 +233,7 @@ def _child(job: Mapping[str, Any]) -> None:
         os.dup2(2, 1)
         if job["at_event"] is not None:
             _die_at_event(directory, job["at_event"])
-        report = asyncio.run(build(directory).run())
+        report = asyncio.run(BUILDERS[backend](directory).run())
         (directory / "report.txt").write_text(report.reason, encoding="utf-8")
         (directory / "modules.txt").write_text("\n".join(list(sys.modules)), encoding="utf-8")
         code = 0
@@ -213,11 +271,12 @@ def _die_at_event(directory: Path, number: int) -> None:
 class KillServer:
     """The server of processes, as a context manager."""
 
+    backend: str = "diary"
     _process: subprocess.Popen[str] = field(init=False)
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve"],
+            [sys.executable, __file__, "--serve", "--backend", self.backend],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -306,6 +365,17 @@ def outcome_of(directory: Path) -> Outcome:
     )
 
 
+def order_of(outcome: Outcome) -> Outcome:
+    """Return what of an outcome does not depend on what the model said."""
+    return dataclasses.replace(outcome, rows={key: {} for key in outcome.rows}, checkpoints=[])
+
+
+def best_is_there(outcome: Outcome) -> bool:
+    """Whether the step with the highest `val/reward`, the earliest among equals, has its checkpoint."""
+    values = {row["step"]: row["val/reward"] for row in outcome.rows.values() if "val/reward" in row}
+    return max(values, key=lambda step: (values[step], -step)) in outcome.checkpoints
+
+
 def check(killed: Outcome, whole: Outcome, missing: frozenset[str]) -> list[str]:
     """Return what is wrong with a run that was killed and resumed, beside one that was not.
 
@@ -372,15 +442,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--boundaries", action="store_true", help="kill before each file operation, not at random")
     parser.add_argument("--quick", action="store_true", help="stop within 50 s")
+    parser.add_argument("--backend", choices=sorted(BUILDERS), default="diary")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        serve()
+        serve(arguments.backend)
         return
     chance = random.Random(arguments.seed)
     deadline = time.monotonic() + (30 if arguments.quick else float("inf"))
     kills, recovered, wrong = 0, 0, []
-    with KillServer() as server, tempfile.TemporaryDirectory() as name:
+    is_own_words = arguments.backend == "torch"
+    with KillServer(arguments.backend) as server, tempfile.TemporaryDirectory() as name:
         root = Path(name)
         seconds = server.run(root / "whole")["seconds"]
         whole = outcome_of(root / "whole")
@@ -398,7 +470,11 @@ def main() -> None:
             missing = missing_rows(directory)
             recovered += len(missing)
             server.run(directory)
-            wrong += [f"{when}: {text}" for text in check(outcome_of(directory), whole, missing)]
+            outcome = outcome_of(directory)
+            if not best_is_there(outcome):
+                wrong.append(f"{when}: the best checkpoint is gone")
+            pair = (order_of(outcome), order_of(whole)) if is_own_words else (outcome, whole)
+            wrong += [f"{when}: {text}" for text in check(*pair, missing)]
             shutil.rmtree(directory)
     for text in wrong:
         print(text, file=sys.stderr)
@@ -406,6 +482,7 @@ def main() -> None:
         json.dumps(
             {
                 "benchmark": "kill_resume",
+                "backend": arguments.backend,
                 "kills": kills,
                 "rows_recovered": recovered,
                 "runs_that_differ": len(wrong),

@@ -94,27 +94,51 @@ if TYPE_CHECKING:
     from artkit.scenarios import from_dataset as from_dataset
     from artkit.scenarios import load_jsonl as load_jsonl
     from artkit.scenarios import split_scenarios as split_scenarios
+    from artkit.tracking import CheckpointsPruned as CheckpointsPruned
     from artkit.tracking import ConsoleTracker as ConsoleTracker
     from artkit.tracking import JsonlTracker as JsonlTracker
+    from artkit.tracking import RolloutFinished as RolloutFinished
+    from artkit.tracking import RunFinished as RunFinished
+    from artkit.tracking import RunStarted as RunStarted
+    from artkit.tracking import StepFinished as StepFinished
+    from artkit.tracking import TensorBoardTracker as TensorBoardTracker
     from artkit.tracking import Tracker as Tracker
+    from artkit.tracking import TrackingEvent as TrackingEvent
+    from artkit.tracking import ValidationFinished as ValidationFinished
+    from artkit.tracking import Warned as Warned
+    from artkit.training import Checkpoint as Checkpoint
+    from artkit.training import MaxCost as MaxCost
+    from artkit.training import MaxMinutes as MaxMinutes
+    from artkit.training import NoImprovement as NoImprovement
+    from artkit.training import NothingToLearn as NothingToLearn
     from artkit.training import Plan as Plan
+    from artkit.training import RewardCollapse as RewardCollapse
     from artkit.training import RunReport as RunReport
     from artkit.training import StopCondition as StopCondition
+    from artkit.training import TargetReached as TargetReached
     from artkit.training import Trainer as Trainer
     from artkit.training import TrainerSettings as TrainerSettings
     from artkit.training import Validation as Validation
     from artkit.training import ValidationResult as ValidationResult
+    from artkit.training import load_checkpoint as load_checkpoint
     from artkit.training import prune_checkpoints as prune_checkpoints
     from artkit.transport import SamplingClient as SamplingClient
     from artkit.transport import SamplingRequest as SamplingRequest
     from artkit.validation import AtEnd as AtEnd
     from artkit.validation import AtStart as AtStart
     from artkit.validation import AtSteps as AtSteps
+    from artkit.validation import Comparison as Comparison
+    from artkit.validation import Estimate as Estimate
     from artkit.validation import Every as Every
     from artkit.validation import EveryEpoch as EveryEpoch
+    from artkit.validation import EveryMinutes as EveryMinutes
     from artkit.validation import Never as Never
     from artkit.validation import Progress as Progress
     from artkit.validation import ValidationSchedule as ValidationSchedule
+    from artkit.validation import compare as compare
+    from artkit.validation import estimate as estimate
+    from artkit.validation import mean_pass_at_k as mean_pass_at_k
+    from artkit.validation import pass_at_k as pass_at_k
 
 _EXPORTS: dict[str, str] = {
     "Action": "artkit.environments",
@@ -124,8 +148,11 @@ _EXPORTS: dict[str, str] = {
     "AtStart": "artkit.validation",
     "AtSteps": "artkit.validation",
     "BackendError": "artkit.errors",
+    "Checkpoint": "artkit.training",
     "CheckpointError": "artkit.errors",
     "CheckpointPolicy": "artkit.checkpoints",
+    "CheckpointsPruned": "artkit.tracking",
+    "Comparison": "artkit.validation",
     "ConfigurationError": "artkit.errors",
     "ConsoleTracker": "artkit.tracking",
     "Cursor": "artkit.scenarios",
@@ -138,8 +165,10 @@ _EXPORTS: dict[str, str] = {
     "EnvironmentContractError": "artkit.errors",
     "EnvironmentReward": "artkit.rewards",
     "Episode": "artkit.episodes",
+    "Estimate": "artkit.validation",
     "Every": "artkit.validation",
     "EveryEpoch": "artkit.validation",
+    "EveryMinutes": "artkit.validation",
     "FailureKind": "artkit.episodes",
     "FailurePolicy": "artkit.episodes",
     "FailureRecord": "artkit.episodes",
@@ -158,11 +187,15 @@ _EXPORTS: dict[str, str] = {
     "KeepLatest": "artkit.checkpoints",
     "Limits": "artkit.rollouts",
     "LiteLLMJudge": "artkit.rewards",
+    "MaxCost": "artkit.training",
+    "MaxMinutes": "artkit.training",
     "MemberFinished": "artkit.rollouts",
     "MetricHistory": "artkit.checkpoints",
     "MinMembers": "artkit.rewards",
     "Never": "artkit.validation",
+    "NoImprovement": "artkit.training",
     "NothingToCompareError": "artkit.errors",
+    "NothingToLearn": "artkit.training",
     "OutageError": "artkit.errors",
     "Plan": "artkit.training",
     "ProgrammaticReward": "artkit.rewards",
@@ -170,12 +203,16 @@ _EXPORTS: dict[str, str] = {
     "PromptScenario": "artkit.scenarios",
     "ResumeError": "artkit.errors",
     "RewardAdapter": "artkit.rewards",
+    "RewardCollapse": "artkit.training",
     "RewardDiagnosis": "artkit.rewards",
     "RewardError": "artkit.errors",
     "RewardFigures": "artkit.rewards",
     "Rollout": "artkit.rollouts",
+    "RolloutFinished": "artkit.tracking",
     "RulerReward": "artkit.rewards",
+    "RunFinished": "artkit.tracking",
     "RunReport": "artkit.training",
+    "RunStarted": "artkit.tracking",
     "Sampling": "artkit.rollouts",
     "SamplingClient": "artkit.transport",
     "SamplingRequest": "artkit.transport",
@@ -185,35 +222,46 @@ _EXPORTS: dict[str, str] = {
     "ScenarioStream": "artkit.scenarios",
     "Score": "artkit.rewards",
     "Split": "artkit.scenarios",
+    "StepFinished": "artkit.tracking",
     "StepResult": "artkit.environments",
     "StopCondition": "artkit.training",
     "StopReason": "artkit.episodes",
+    "TargetReached": "artkit.training",
+    "TensorBoardTracker": "artkit.tracking",
     "TextGrader": "artkit.rewards",
     "ToolCall": "artkit.environments",
     "ToolError": "artkit.errors",
     "Tracker": "artkit.tracking",
+    "TrackingEvent": "artkit.tracking",
     "Trainer": "artkit.training",
     "TrainerSettings": "artkit.training",
     "Validation": "artkit.training",
+    "ValidationFinished": "artkit.tracking",
     "ValidationResult": "artkit.training",
     "ValidationSchedule": "artkit.validation",
+    "Warned": "artkit.tracking",
     "WeightedReward": "artkit.rewards",
     "answer_text": "artkit.rewards",
     "boxed_math": "artkit.rewards",
     "capture_partial": "artkit.rollouts",
     "choice_letter": "artkit.rewards",
+    "compare": "artkit.validation",
     "diagnose_reward": "artkit.rewards",
+    "estimate": "artkit.validation",
     "exact_match": "artkit.rewards",
     "from_dataset": "artkit.scenarios",
     "gather_groups": "artkit.rollouts",
     "json_schema": "artkit.rewards",
     "last_boxed": "artkit.rewards",
     "last_number": "artkit.rewards",
+    "load_checkpoint": "artkit.training",
     "load_jsonl": "artkit.scenarios",
     "make_trainable_model": "artkit.bridge",
+    "mean_pass_at_k": "artkit.validation",
     "normalised": "artkit.rewards",
     "normalised_match": "artkit.rewards",
     "number_match": "artkit.rewards",
+    "pass_at_k": "artkit.validation",
     "play": "artkit.environments",
     "prune_checkpoints": "artkit.training",
     "regex_match": "artkit.rewards",

@@ -11,7 +11,15 @@ from typing import Any
 import art
 import pytest
 
-from artkit.bridge import backend_of, delete_checkpoint_files, make_trainable_model, saved_steps, storage_dir
+from artkit.bridge import (
+    backend_of,
+    checkpoint_dir,
+    delete_checkpoint_files,
+    make_trainable_model,
+    saved_steps,
+    served_steps,
+    storage_dir,
+)
 from artkit.errors import CheckpointError
 from artkit.testing import DiaryBackend
 
@@ -94,6 +102,27 @@ async def test_the_serverless_backend_is_listed_by_its_service(tmp_path: Path, m
 async def test_a_backend_that_cannot_list_gives_no_answer(tmp_path: Path) -> None:
     """An empty set would say that everything is gone, and pruning would go wrong on it."""
     assert await saved_steps(object(), make(tmp_path)) is None
+
+
+async def test_without_a_backend_the_directory_of_the_model_is_listed(tmp_path: Path) -> None:
+    """A finished run is looked at without starting anything."""
+    model = make(tmp_path)
+    directory = storage_dir(model) / "checkpoints" / "0012"
+    before = await saved_steps(None, model)
+    directory.mkdir(parents=True)
+
+    assert (before, await saved_steps(None, model)) == (frozenset(), frozenset({12}))
+    assert (checkpoint_dir(None, model, 12), checkpoint_dir(None, model, 1)) == (directory, None)
+
+
+async def test_the_step_that_the_inference_name_means_is_served(tmp_path: Path) -> None:
+    """Inside a lease it is an older one; a name without a step means the current one, which is kept anyway."""
+    model, backend = make(tmp_path), DiaryBackend()
+    await model.register(backend)
+    async with backend.exact_adapter_lease(model, 3):
+        leased = served_steps(backend, model)
+
+    assert (leased, served_steps(backend, model)) == (frozenset({3}), frozenset())
 
 
 async def test_only_the_steps_to_keep_are_left(tmp_path: Path) -> None:

@@ -107,12 +107,76 @@ def test_a_metric_may_come_late(file: Path) -> None:
     assert MetricHistory.read(file).values("val/reward") == {10_000: 0.25}
 
 
-def test_only_the_metrics_that_were_asked_for_are_held(file: Path) -> None:
-    """A long run has dozens; their names are known all the same."""
+@pytest.mark.parametrize(
+    ("content", "expected", "skipped"),
+    [
+        (b'\xef\xbb\xbf{"step": 1, "m": 1}\n{"step": 2, "m": 2}\n', {1: 1.0, 2: 2.0}, 0),
+        (b'{"step": 1, "m": 1}\r\n\r\n{"step": 2, "m": 2}\r\n', {1: 1.0, 2: 2.0}, 0),
+        (b'{"step": 1, "note": "\xff\xfe", "m": 1}\n{"step": 2, "m": 2}\n', {1: 1.0, 2: 2.0}, 0),
+        (b'\xff\x00\xfe\n{"step": 2, "m": 2}\n', {2: 2.0}, 1),
+        (b'{"step": 1, "m": 1, "step": 3, "m": 2}\n', {3: 2.0}, 0),
+        (b'{"step": 1, "n": 1' + b"0" * 5_000 + b', "m": 1}\n', {1: 1.0}, 0),
+        (b'{"step": 1, "m": 1' + b"0" * 5_000 + b"}\n", {}, 0),
+        (b'{"step": 1, "\\u006d": 1}\n', {1: 1.0}, 0),
+        (b'{"step": 1, "x": {"m": 9}, "m": 1}\n', {1: 1.0}, 0),
+        (b"[" * 100_000 + b'\n{"step": 2, "m": 2}\n', {2: 2.0}, 1),
+    ],
+    ids=[
+        "a mark of the byte order",
+        "carriage returns",
+        "bytes that are no text, beside the metric",
+        "bytes that are no text",
+        "a key twice",
+        "more digits than Python reads, beside the metric",
+        "more digits than Python reads",
+        "an escaped key",
+        "nested",
+        "nested too deep",
+    ],
+)
+@pytest.mark.parametrize("metrics", [None, {"m"}, {"m", "n"}])
+def test_what_editors_and_other_programs_make_of_the_file(
+    file: Path, content: bytes, expected, skipped: int, metrics
+) -> None:
+    """Whatever can still be read counts, however much of the rows is asked for."""
+    file.write_bytes(content)
+    history = MetricHistory.read(file, metrics=metrics)
+
+    assert (history.values("m"), "m" in history, history.metrics() >= {"m"}) == (expected, *[bool(expected)] * 2)
+    assert history.skipped_lines == skipped
+
+
+def test_what_earlier_runs_wrote_can_be_left_out(file: Path) -> None:
+    """Rows of an earlier fork tell of weights that are not there any more."""
+    earlier = '{"step": 1, "m": 9}\n{"step": 2, "m": 9}\n'
+    file.write_text(earlier + '{"step": 1, "m": 1}\n')
+
+    for metrics in (None, {"m"}, {"n"}):
+        history = MetricHistory.read(file, metrics=metrics, since_byte=len(earlier))
+
+        assert history.values("m") == {1: 1.0}
+
+    assert MetricHistory.read(file, since_byte=len(earlier) + 100).values("m") == {1: 1.0, 2: 9.0}
+
+
+def test_only_the_metrics_that_were_asked_for_are_held_and_the_others_are_looked_up(file: Path) -> None:
+    """A long run has dozens; asking for one more must not answer that it was never logged."""
     file.write_text('{"step": 1, "a": 1, "b": 2}\n{"step": 2, "a": 3, "b": 4}\n')
     history = MetricHistory.read(file, metrics={"b"})
 
-    assert (history.values("a"), history.values("b"), history.metrics()) == ({}, {1: 2.0, 2: 4.0}, {"a", "b"})
+    assert repr(history) == f"MetricHistory(b, read from {str(file)!r})"
+    assert (history.values("b"), history.metrics()) == ({1: 2.0, 2: 4.0}, {"a", "b"})
+    assert (history.values("a"), history.values("b"), "c" in history) == ({1: 1.0, 2: 3.0}, {1: 2.0, 2: 4.0}, False)
+    assert MetricHistory.read(file, metrics=()).row_at(2) == {"a": 3.0, "b": 4.0}
+
+
+def test_a_file_that_is_gone_takes_nothing_along(file: Path) -> None:
+    """What was read stays."""
+    file.write_text('{"step": 1, "a": 1, "b": 2}\n')
+    history = MetricHistory.read(file, metrics={"b"})
+    file.unlink()
+
+    assert (history.values("a"), history.values("b"), history.metrics()) == ({}, {1: 2.0}, {"b"})
 
 
 rows = st.lists(
@@ -150,3 +214,24 @@ def test_values_are_finite_and_in_the_order_of_steps(values: dict[int, float]) -
     assert list(history.values("m").items()) == sorted(
         (step, value) for step, value in values.items() if abs(value) < float("inf")
     )
+
+
+names = st.sampled_from(["a", "val/reward", "val/reward_low", "val/r\u00fcgen", 'say "a"', "\ud800"])
+logged = st.lists(st.dictionaries(names, st.one_of(st.floats(), st.integers(), st.text(), st.none())), max_size=9)
+
+
+@given(logged, st.sets(names), st.booleans())
+def test_reading_some_metrics_gives_the_values_that_reading_all_gives(
+    tmp_path_factory, rows, wanted: set[str], is_ascii: bool
+) -> None:
+    """Lines are passed over unread, and none too many."""
+    file = tmp_path_factory.mktemp("run") / "history.jsonl"
+    lines = (json.dumps({"step": step} | row, ensure_ascii=is_ascii) for step, row in enumerate(rows))
+    file.write_text("".join(line + "\n" for line in lines), encoding="utf-8", errors="surrogatepass")
+    whole = MetricHistory.read(file)
+
+    some = MetricHistory.read(file, metrics=wanted)
+
+    assert [some.values(name) for name in wanted] == [whole.values(name) for name in wanted]
+    assert some.metrics() == whole.metrics()
+    assert [some.values(name) for name in whole.metrics()] == [whole.values(name) for name in whole.metrics()]

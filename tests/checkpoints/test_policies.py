@@ -23,10 +23,15 @@ from artkit.errors import ConfigurationError
 METRIC = "val/reward"
 NOTHING = MetricHistory()
 
+ranking = st.builds(
+    KeepBest,
+    st.sampled_from([METRIC, "val/cost"]),
+    mode=st.sampled_from(["max", "min"]),
+    count=st.integers(1, 4),
+    bound=st.sampled_from(["mean", "lower"]),
+)
 single = st.one_of(
-    st.builds(
-        KeepBest, st.sampled_from([METRIC, "val/cost"]), mode=st.sampled_from(["max", "min"]), count=st.integers(1, 4)
-    ),
+    ranking,
     st.builds(KeepLatest, st.integers(1, 4)),
     st.builds(KeepEvery, st.integers(1, 5)),
     st.just(KeepAll()),
@@ -34,7 +39,9 @@ single = st.one_of(
 policies = st.recursive(single, lambda inner: st.builds(lambda left, right: left | right, inner, inner), max_leaves=4)
 steps = st.frozensets(st.integers(0, 20), min_size=1)
 values = st.dictionaries(st.integers(0, 25), st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]))
-histories = st.builds(lambda one, two: MetricHistory.from_values({METRIC: one, "val/cost": two}), values, values)
+columns = [name + end for name in (METRIC, "val/cost") for end in ("", "_low", "_high")]
+logs = st.fixed_dictionaries(dict.fromkeys(columns, values))
+histories = logs.map(MetricHistory.from_values)
 
 
 def history(**rewards: float) -> MetricHistory:
@@ -65,17 +72,19 @@ def test_deciding_again_on_what_was_kept_deletes_nothing(
     assert policy.decide(kept, logged).keep == kept
 
 
-@given(st.sampled_from(["max", "min"]), st.integers(1, 4), steps, values, st.floats(0.01, 9))
-def test_adding_a_worse_step_never_deletes_the_best(mode, count: int, saved, logged, much: float) -> None:
-    """Training on never costs what was reached."""
-    ranked = sorted((value if mode == "min" else -value, step) for step, value in logged.items() if step in saved)
-    best = {step for _, step in ranked[:count]}
+@given(ranking, policies, steps, logs, st.floats(0.01, 9))
+def test_adding_a_worse_step_never_deletes_the_best(
+    best: KeepBest, policy: CheckpointPolicy, saved: frozenset[int], log: dict[str, dict[int, float]], much: float
+) -> None:
+    """Training on never costs what was reached, whatever the policy is joined with."""
+    sign = 1 if best.mode == "min" else -1
+    ranked = sorted((sign * value, step) for step, value in log[best.column].items() if step in saved)
     new = max(saved) + 1
-    worse = 1 + much if mode == "min" else -much
-    logged = MetricHistory.from_values({METRIC: logged | {new: worse}})
+    worse = 1 + much if best.mode == "min" else -much
+    later = MetricHistory.from_values({name: by_step | {new: worse} for name, by_step in log.items()})
 
     # The new step may fill a free place: what was best keeps its own.
-    assert best <= KeepBest(METRIC, mode=mode, count=count).decide(saved | {new}, logged).keep
+    assert {step for _, step in ranked[: best.count]} <= (best | policy).decide(saved | {new}, later).keep
 
 
 @given(policies, policies, steps, histories)
@@ -85,16 +94,26 @@ def test_joined_policies_keep_what_either_keeps(
     """In either order."""
     union = left.decide(saved, logged).keep | right.decide(saved, logged).keep
 
+    # So joining only ever keeps more.
     assert (left | right).decide(saved, logged).keep == union == (right | left).decide(saved, logged).keep
     assert (left | right).ranks_by == left.ranks_by | right.ranks_by
 
 
-@given(policies, steps)
-def test_without_the_metric_nothing_is_deleted(policy: CheckpointPolicy, saved: frozenset[int]) -> None:
-    """Whatever it is joined with: deleting needs evidence."""
-    logged = MetricHistory.from_values({"val/rewrad": dict.fromkeys(saved, 0.5)})
+@given(policies, policies, policies)
+def test_how_joins_are_bracketed_makes_no_difference(
+    one: CheckpointPolicy, two: CheckpointPolicy, three: CheckpointPolicy
+) -> None:
+    """They read as one list."""
+    assert (one | two) | three == one | (two | three)
 
-    assert (KeepBest() | policy).decide(saved, logged).keep == saved
+
+@given(ranking, policies, steps)
+def test_without_the_metric_nothing_is_deleted(best: KeepBest, policy: CheckpointPolicy, saved: frozenset[int]) -> None:
+    """Whatever it is joined with: deleting needs evidence."""
+    others = {"val/rewrad", *columns} - {best.column}
+    logged = MetricHistory.from_values({name: dict.fromkeys(saved, 0.5) for name in others})
+
+    assert (best | policy).decide(saved, logged).keep == saved
 
 
 def test_where_the_metric_is_missing_the_reason_names_those_that_exist() -> None:
@@ -111,6 +130,58 @@ def test_where_the_metric_is_missing_the_reason_names_those_that_exist() -> None
         .why[1]
         .startswith("no val/reward for any checkpoint, so nothing is deleted; the history holds nothing")
     )
+
+
+def intervals(**ends: tuple[float, float, float]) -> MetricHistory:
+    """A history of `s1=(low, mean, high)`."""
+    by_name = {"val/reward_low": 0, METRIC: 1, "val/reward_high": 2}
+    return MetricHistory.from_values(
+        {name: {int(step[1:]): three[place] for step, three in ends.items()} for name, place in by_name.items()}
+    )
+
+
+def test_the_lower_bound_ranks_by_the_worse_end_of_the_interval() -> None:
+    """A lucky validation of few scenarios has a high mean and a wide interval."""
+    logged = intervals(s1=(0.6, 0.7, 0.8), s2=(0.3, 0.9, 1.0), s3=(0.5, 0.6, 0.7))
+    decision = KeepBest(bound="lower").decide({1, 2, 3}, logged)
+
+    assert KeepBest().decide({1, 2, 3}, logged).keep == {2, 3}
+    assert decision == Decision(
+        keep=frozenset({1, 3}),
+        why={
+            1: "val/reward_low is 0.6, the best",
+            2: "val/reward_low is 0.3, the best is 0.6 at step 1",
+            3: "the newest is always kept",
+        },
+    )
+
+
+def test_where_less_is_better_the_worse_end_is_the_high_one() -> None:
+    """A cost is at least as low as that."""
+    policy = KeepBest(mode="min", bound="lower")
+
+    assert policy.decide({1, 2, 3}, intervals(s1=(0.1, 0.2, 0.9), s2=(0.2, 0.3, 0.4), s3=(1, 1, 1))).keep == {2, 3}
+    assert (KeepBest(bound="lower").ranks_by, policy.ranks_by) == ({"val/reward_low"}, {"val/reward_high"})
+
+
+def test_without_the_interval_nothing_is_deleted_and_the_reason_says_who_logs_it() -> None:
+    """A history of before validation logged intervals has only means."""
+    decision = KeepBest(bound="lower").decide({1, 2}, history(s1=0.5, s2=0.75))
+
+    assert decision.keep == {1, 2}
+    assert decision.why[1] == (
+        "no val/reward_low for any checkpoint, so nothing is deleted (validation logs it beside val/reward); "
+        "the history holds val/reward"
+    )
+
+
+def test_a_ranking_tells_its_order() -> None:
+    """Whoever looks for the best checkpoint asks the policy that kept it."""
+    logged = history(s1=0.5, s2=0.75, s3=0.75, s9=1.0)
+
+    assert list(KeepBest().rank({1, 2, 3, 4}, logged).items()) == [(2, 0.75), (3, 0.75), (1, 0.5)]
+    assert list(KeepBest(mode="min").rank({1, 2, 4}, logged)) == [1, 2]
+    assert KeepBest("val/rewrad").rank({1, 2}, logged) == {}
 
 
 def test_a_metric_of_steps_that_are_gone_is_no_evidence() -> None:
@@ -207,6 +278,7 @@ def test_repr_is_the_policy_in_words(left: CheckpointPolicy, right: CheckpointPo
     [
         (lambda: KeepBest(""), "names no metric"),
         (lambda: KeepBest(mode="best"), "mode='best'.*mode='max' where more is better"),
+        (lambda: KeepBest(bound="upper"), "bound='upper'.*bound='mean' compares means"),
         (lambda: KeepBest(count=0), r"KeepBest\(count=0\) is no positive whole number"),
         (lambda: KeepLatest(0), r"KeepLatest\(count=0\)"),
         (lambda: KeepLatest(True), r"KeepLatest\(count=True\)"),

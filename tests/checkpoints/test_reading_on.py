@@ -14,8 +14,10 @@ from artkit.checkpoints import MetricHistory
 ROWS = st.lists(st.tuples(st.integers(0, 20), st.sampled_from(["val/reward", "train/reward"]), st.integers(0, 9)))
 
 
-@given(ROWS, st.lists(st.integers(0, 600), max_size=6))
-def test_reading_on_gives_what_one_reading_gives(rows: list[tuple[int, str, int]], cuts: list[int]) -> None:
+@given(ROWS, st.lists(st.integers(0, 600), max_size=6), st.sampled_from([None, {"val/reward"}]))
+def test_reading_on_gives_what_one_reading_gives(
+    rows: list[tuple[int, str, int]], cuts: list[int], metrics: set[str] | None
+) -> None:
     """Wherever the file happened to end in between, also in the middle of a row."""
     text = "".join(json.dumps({"step": step, name: value}) + "\n" for step, name, value in rows)
     with tempfile.TemporaryDirectory() as directory:
@@ -23,14 +25,14 @@ def test_reading_on_gives_what_one_reading_gives(rows: list[tuple[int, str, int]
         history = MetricHistory()
         for end in [*sorted(cuts), len(text)]:
             path.write_text(text[:end])
-            history.read_on(path)
+            history.read_on(path, metrics=metrics)
 
         whole = MetricHistory.read(path)
+        read = [history.values(name) for name in sorted(metrics or whole.metrics())]
+        names = history.metrics()
 
-    assert history.metrics() == whole.metrics()
-    assert [history.values(name) for name in sorted(whole.metrics())] == [
-        whole.values(name) for name in sorted(whole.metrics())
-    ]
+    assert read == [whole.values(name) for name in sorted(metrics or whole.metrics())]
+    assert names == whole.metrics()
 
 
 def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
@@ -44,3 +46,39 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
     history.read_on(path)
 
     assert history.values("val/reward") == {1: 0.5, 2: 0.7}
+
+
+def test_reading_on_begins_where_the_first_reading_was_told_to(tmp_path: Path) -> None:
+    """What stands before belongs to an earlier run, also when something else is looked up later."""
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"step": 1, "a": 9, "b": 9}\n')
+    history = MetricHistory()
+    history.read_on(path, metrics={"a"}, since_byte=path.stat().st_size)
+    with path.open("a") as file:
+        file.write('{"step": 2, "a": 1, "b": 2}\n')
+    history.read_on(path)
+
+    assert (history.values("a"), history.values("b")) == ({2: 1.0}, {2: 2.0})
+
+
+def test_a_file_that_was_begun_anew_is_read_from_its_start(tmp_path: Path) -> None:
+    """What the old one said is gone with it."""
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"step": 1, "m": 1}\n{"step": 2, "m": 2}\n')
+    history = MetricHistory.read(path)
+    path.write_text('{"step": 7, "m": 3}\n')
+
+    history.read_on(path)
+
+    assert history.values("m") == {7: 3.0}
+
+
+def test_half_a_line_is_counted_once_however_often_it_is_read(tmp_path: Path) -> None:
+    """It is read again until it is whole."""
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"step": 1, "m": 1}\n{"step": 2, "m"')
+    history = MetricHistory()
+    for _ in range(3):
+        history.read_on(path)
+
+    assert (history.skipped_lines, history.values("m")) == (1, {1: 1.0})

@@ -73,7 +73,7 @@ def test_without_a_terminal_each_step_is_a_line() -> None:
         step(0),
         step(1, seconds=4.0),
         ValidationFinished(name="val", step=2, metrics={"val/reward": 0.75}, seconds=1.25),
-        CheckpointsPruned(step=2, kept={2: "current", 1: "best"}, deleted=(0,)),
+        CheckpointsPruned(step=2, kept={2: "current", 1: "best"}, deleted=(0,), why_deleted={0: "2nd of 2"}),
         RunFinished(report_text="done\nwell"),
     )
 
@@ -82,7 +82,7 @@ def test_without_a_terminal_each_step_is_a_line() -> None:
         "step 1/3: reward 0.250  success 0.500  1,234 tok/s  0:04 left",
         "step 2/3: reward 0.250  success 0.500  1,234 tok/s  0:03 left",
         "val at step 2: reward 0.750  (1.2 s)",
-        "checkpoints at step 2: kept 1 (best), 2 (current); deleted 1",
+        "checkpoints at step 2: kept 1 (best), 2 (current); deleted 0 (2nd of 2)",
         "done",
         "well",
     ]
@@ -97,9 +97,11 @@ def test_an_open_ended_run_shows_no_time_left() -> None:
 
 def test_failed_rollouts_are_counted_in_the_step_line() -> None:
     """A run that loses rollouts must not look healthy."""
-    lines = plain(RunStarted(plan_text="plan", total_steps=3), rollout("TimeoutError: 60 s"), step(0))
+    lost = rollout("TimeoutError: 60 s")
 
-    assert lines[-1].endswith("1 rollouts failed")
+    lines = plain(RunStarted(plan_text="plan", total_steps=3), lost, step(0), lost, step(1))
+
+    assert [line.rsplit("  ", 1)[-1] for line in lines] == ["plan", "1 rollout failed", "2 rollouts failed"]
 
 
 def test_a_resumed_run_counts_on() -> None:
@@ -124,16 +126,29 @@ def test_the_metrics_to_show_are_the_users_choice() -> None:
 
 
 def test_pruning_is_told_once_for_each_validation() -> None:
-    """It happens at every step; what is best changes with a validation."""
-    prunings = [CheckpointsPruned(step=at, kept={at: "current"}, deleted=(at - 1,)) for at in range(1, 6)]
+    """It happens at every step; what is best changes with a validation. None goes untold."""
+    prunings = [
+        CheckpointsPruned(step=at, kept={at: "current"}, deleted=(at - 1,), why_deleted={at - 1: "not the latest"})
+        for at in range(1, 6)
+    ]
     validation = ValidationFinished(name="val", step=3)
 
-    lines = plain(*prunings[:3], validation, *prunings[3:])
+    lines = plain(*prunings[:3], validation, *prunings[3:], RunFinished(report_text="done"))
 
     assert [line for line in lines if line.startswith("checkpoints")] == [
-        "checkpoints at step 1: kept 1 (current); deleted 1",
-        "checkpoints at step 4: kept 4 (current); deleted 3",
+        "checkpoints at step 1: kept 1 (current); deleted 0 (not the latest)",
+        "checkpoints at step 4: kept 4 (current); deleted 1-3 (not the latest)",
+        "checkpoints at step 5: kept 5 (current); deleted 4 (not the latest)",
     ]
+
+
+def test_deleted_checkpoints_stand_by_their_reasons() -> None:
+    """Many of them share one, and a line is to be read."""
+    why = {1: "bad", 2: "bad", 3: "no value", 4: "bad", 5: "bad", 6: "bad"}
+
+    lines = plain(CheckpointsPruned(step=8, kept={7: "best", 8: "current"}, deleted=tuple(why), why_deleted=why))
+
+    assert lines == ["checkpoints at step 8: kept 7 (best), 8 (current); deleted 1-2, 4-6 (bad), 3 (no value)"]
 
 
 def test_pruning_that_deleted_nothing_is_silent() -> None:
@@ -153,6 +168,19 @@ def test_a_terminal_gets_its_cursor_back(end: RunFinished | None) -> None:
     if end is not None:
         tracker.handle(end)
     del tracker
+
+    hidden, shown = "\x1b[?25l", "\x1b[?25h"
+    assert file.getvalue().count(hidden) == file.getvalue().count(shown) == 1
+
+
+def test_a_closed_tracker_shows_its_cursor_before_the_traceback() -> None:
+    """Whoever sees the error may still hold the tracker."""
+    file = Terminal()
+    tracker = ConsoleTracker(file=file)
+    tracker.handle(RunStarted(plan_text="plan", total_steps=3))
+
+    tracker.close()
+    tracker.close()
 
     hidden, shown = "\x1b[?25l", "\x1b[?25h"
     assert file.getvalue().count(hidden) == file.getvalue().count(shown) == 1

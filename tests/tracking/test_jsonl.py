@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import stat
 import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artkit.tracking import JsonlTracker, RunStarted, StepFinished, Tracker, Warned
+from artkit.tracking import (
+    JsonlTracker,
+    RolloutFinished,
+    RunStarted,
+    StepFinished,
+    Tracker,
+    TrackingEvent,
+    ValidationFinished,
+    Warned,
+)
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -54,6 +64,45 @@ def test_a_line_cut_by_a_kill_costs_only_itself(tmp_path: Path) -> None:
     JsonlTracker(path).handle(Warned(text="after"))
 
     assert path.read_text() == '{"event": "War\n{"event": "Warned", "text": "after"}\n'
+
+
+def test_each_event_is_in_the_file_when_it_is_handled(tmp_path: Path) -> None:
+    """A killed run keeps what it told."""
+    tracker = JsonlTracker(tmp_path / "events.jsonl")
+    events: list[TrackingEvent] = [
+        RunStarted(plan_text="plan"),
+        RolloutFinished(split="train", scenario_id="a", member=0, seconds=0.1),
+        Warned(text="late"),
+    ]
+
+    seen = []
+    for event in events:
+        tracker.handle(event)
+        seen.append(len(read(tracker.path)))
+
+    assert seen == [1, 2, 3]
+
+
+def test_a_late_validation_stands_at_its_own_step(tmp_path: Path) -> None:
+    """It says something about the step that was validated, not about the one that training has come to."""
+    tracker = JsonlTracker(tmp_path / "events.jsonl")
+
+    tracker.handle(StepFinished(step=5, epoch=0, index=4, metrics={"train/reward": 0.5}))
+    tracker.handle(ValidationFinished(name="val", step=3, metrics={"val/reward": 0.25}))
+
+    assert [(event["step"], event["metrics"]) for event in read(tracker.path)] == [
+        (5, {"train/reward": 0.5}),
+        (3, {"val/reward": 0.25}),
+    ]
+
+
+def test_only_its_owner_can_read_the_file(tmp_path: Path) -> None:
+    """Plans, warnings and scenario ids are nobody else's business on a shared machine."""
+    path = tmp_path / "events.jsonl"
+
+    JsonlTracker(path).handle(Warned(text="private"))
+
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])

@@ -11,7 +11,8 @@ import pytest
 
 from artkit import (
     AtEnd,
-    JudgeError,
+    DropFailures,
+    DropZeroVariance,
     OutageError,
     ProgrammaticReward,
     RulerReward,
@@ -72,6 +73,22 @@ async def test_groups_with_nothing_to_compare_are_no_failures(workshop: Any) -> 
     assert (row["train/groups_submitted"], row["train/groups_dropped_zero_variance"]) == (60.0, 59.0)
 
 
+async def test_what_had_nothing_to_compare_is_neither_a_failure_to_filters_nor_a_cause(workshop: Any) -> None:
+    """Else the log would blame the judge for what an environment did."""
+    names = [f"{number:02}" for number in range(4)]
+    workshop.answers.replies = dict.fromkeys(names[1:], "1") | {"00": ["x", "1"]}
+    filters = DropFailures({"reward"}) | DropZeroVariance()
+
+    await workshop.trainer(
+        train=data(workshop, *names), reward=RulerReward(judge=judge), filters=filters, settings={"groups_per_step": 4}
+    ).run()
+
+    (counts,) = [entry["metrics"] for entry in workshop.journal() if entry["kind"] == "emptied"]
+    assert {name: count for name, count in counts.items() if "dropped_" in name} == {"groups_dropped_zero_variance": 4}
+    (text,) = [text for event in workshop.told.of(Warned) if "the last cause" in (text := event.text)]
+    assert "the last cause: environment failure, ValueError: could not convert string to float" in text
+
+
 async def test_a_validation_may_hold_groups_with_nothing_to_compare(workshop: Any) -> None:
     """They are left out of what it could have scored; one that holds nothing else has no mean."""
     workshop.answers.replies = {"x": "1"}
@@ -92,7 +109,7 @@ async def test_a_judge_that_always_fails_stops_the_run_with_its_last_words(works
     names = [f"{number:02}" for number in range(60)]
     reward = RulerReward(judge=no_judge, max_reasks=0)
 
-    with pytest.raises((OutageError, JudgeError), match="I would rather not"):
+    with pytest.raises(OutageError, match="I would rather not"):
         await workshop.trainer(train=workshop.scenarios(*names), reward=reward, settings={"groups_per_step": 30}).run()
 
     assert workshop.backend.calls("train") == ()

@@ -18,6 +18,7 @@ from artkit import (
     Validation,
     prune_checkpoints,
 )
+from artkit.checkpoints import CheckpointPolicy, Verdict
 from artkit.testing import DiaryBackend
 from artkit.tracking import CheckpointsPruned, Warned
 
@@ -54,14 +55,122 @@ async def test_what_is_in_use_is_kept_whatever_the_policy_says(workshop: Any) ->
     assert (decision.keep, decision.why[2]) == ({2, 4}, "in use")
 
 
-async def test_without_the_metric_nothing_is_deleted_and_the_reason_names_what_there_is(workshop: Any) -> None:
+@pytest.mark.parametrize(
+    ("history", "policy", "reason"),
+    [
+        (None, KeepBest(), "no val/reward for any checkpoint, so nothing is deleted; the history holds nothing"),
+        ("", KeepBest(), "no val/reward for any checkpoint, so nothing is deleted; the history holds nothing"),
+        (
+            '{"step": 1, "train/reward": 0.9, "val/won": 1}\n',
+            KeepBest(),
+            "no val/reward for any checkpoint, so nothing is deleted; the history holds train/reward, val/won",
+        ),
+        (
+            '{"step": 1, "val/reward": 0.9}\n',
+            KeepBest("val/rewards"),
+            "no val/rewards for any checkpoint, so nothing is deleted; the history holds val/reward",
+        ),
+        (
+            '{"step": 1, "val/reward": 0.9}\n',
+            KeepBest(bound="lower"),
+            (
+                "no val/reward_low for any checkpoint, so nothing is deleted (validation logs it beside val/reward); "
+                "the history holds val/reward"
+            ),
+        ),
+        (
+            '{"step": 1, "val/reward": Infinity}\n',
+            KeepBest(),
+            "no val/reward for any checkpoint, so nothing is deleted; the history holds nothing",
+        ),
+    ],
+    ids=["no file", "an empty file", "no column", "a misspelt metric", "no interval", "not finite"],
+)
+async def test_without_the_metric_nothing_is_deleted_and_the_reason_names_what_there_is(
+    workshop: Any, history: str | None, policy: Any, reason: str
+) -> None:
     """Deleting needs evidence."""
+    model = await with_checkpoints(workshop, {})
+    path = workshop.model_dir / "history.jsonl"
+    path.unlink() if history is None else path.write_text(history)
+
+    decision = await prune_checkpoints(model, policy | KeepLatest())
+
+    assert workshop.backend.checkpoint_steps(model) == {0, 1, 2, 3, 4} == decision.keep
+    assert decision.why[1] == reason
+    assert workshop.backend.calls("delete_checkpoints") == ()
+
+
+async def test_what_was_done_can_be_printed(workshop: Any) -> None:
+    """A checkpoint that is gone is asked for sooner or later."""
+    model = await with_checkpoints(workshop, {1: 0.9, 3: 0.5})
+
+    assert str(await prune_checkpoints(model, KeepBest() | KeepEvery(4))).splitlines() == [
+        "keep 0: a multiple of 4",
+        "keep 1: val/reward is 0.9, the best",
+        "delete 2: no val/reward to rank it by; no multiple of 4",
+        "delete 3: val/reward is 0.5, the best is 0.9 at step 1; no multiple of 4",
+        "keep 4: a multiple of 4; the newest is always kept",
+    ]
+
+
+async def test_a_step_that_is_sampled_from_is_kept(workshop: Any) -> None:
+    """Such as one that is being validated."""
+    model = await with_checkpoints(workshop, {})
+
+    async with workshop.backend.exact_adapter_lease(model, 2):
+        decision = await prune_checkpoints(model, KeepLatest())
+
+    assert workshop.backend.checkpoint_steps(model) == {2, 4} == decision.keep
+    assert decision.why[2] == "being sampled from"
+
+
+async def test_while_the_current_step_has_no_checkpoint_nothing_is_deleted(workshop: Any) -> None:
+    """Its weights are nowhere but in memory: until they are safe, the older ones are all there is."""
+
+    class Saving(DiaryBackend):
+        def _step(self, model: Any) -> int:
+            return 5
+
     model = await with_checkpoints(workshop, {1: 0.9})
+    model._backend = Saving(workshop.server)
 
-    decision = await prune_checkpoints(model, KeepBest("val/rewards"))
+    decision = await prune_checkpoints(model, KeepBest() | KeepLatest())
 
-    assert workshop.backend.checkpoint_steps(model) == {0, 1, 2, 3, 4}
-    assert "the history holds val/reward" in decision.why[1]
+    assert workshop.backend.checkpoint_steps(model) == {0, 1, 2, 3, 4} == decision.keep
+    assert decision.why[2] == "the current step, 5, has no checkpoint yet"
+
+
+async def test_what_the_backend_keeps_all_the_same_is_said(workshop: Any) -> None:
+    """The decision tells what is there, not what was asked for."""
+
+    class Holding(DiaryBackend):
+        async def _delete_checkpoint_files(self, model: Any, steps_to_keep: list[int]) -> None:
+            await super()._delete_checkpoint_files(model, [*steps_to_keep, 3])
+
+    model = await with_checkpoints(workshop, {})
+    model._backend = Holding(workshop.server)
+
+    decision = await prune_checkpoints(model, KeepLatest())
+
+    assert (decision.keep, decision.why[3]) == ({3, 4}, "Holding still has it")
+
+
+async def test_a_policy_of_ones_own_sees_the_whole_history(workshop: Any) -> None:
+    """It need not say what it looks at."""
+
+    class KeepWinners(CheckpointPolicy):
+        def judge(self, saved: Any, history: Any) -> Any:
+            won = history.values("val/won", at=saved)
+            return {step: Verdict(keep=step in won, why="won" if step in won else "did not win") for step in saved}
+
+    model = await with_checkpoints(workshop, {3: 0.9})
+    with (workshop.model_dir / "history.jsonl").open("a") as file:
+        file.write('{"step": 1, "val/won": 1}\n')
+
+    await prune_checkpoints(model, KeepBest() | KeepWinners())
+
+    assert workshop.backend.checkpoint_steps(model) == {1, 3, 4}
 
 
 async def test_a_model_without_a_backend_is_refused(workshop: Any) -> None:
@@ -170,6 +279,7 @@ async def test_trackers_are_told_what_was_deleted_and_why_the_rest_was_kept(
     assert (first.step, first.deleted, sorted(first.kept)) == (1, (0,), [1])
     assert (second.step, second.deleted, sorted(second.kept)) == (2, (1,), [2])
     assert "val/reward is 5, the best" in second.kept[2]
+    assert second.why_deleted == {1: "val/reward is 1, the best is 5 at step 2; not among the latest 1"}
 
 
 @pytest.mark.parametrize(("policy", "kept"), [(KeepAll(), {0, 1, 2, 3, 4}), (KeepEvery(3), {0, 3, 4})])

@@ -8,7 +8,17 @@ from typing import Any
 
 import pytest
 
-from artkit import DropFailures, DropZeroVariance, EveryEpoch, MinMembers, ResumeError, ScenarioOrder, Validation
+from artkit import (
+    AllRolloutsFailedError,
+    DropFailures,
+    DropZeroVariance,
+    EveryEpoch,
+    MinMembers,
+    ResumeError,
+    RewardError,
+    ScenarioOrder,
+    Validation,
+)
 from artkit.episodes import read_groups
 from artkit.testing import DiaryBackend, Reply
 from artkit.tracking import Warned
@@ -201,7 +211,7 @@ async def test_a_batch_of_which_nothing_could_be_scored_is_not_refilled(workshop
         asked.append(group.metadata["scenario_id"])
         raise ValueError("broken")
 
-    with pytest.raises(Exception, match="broken"):
+    with pytest.raises(RewardError, match="broken"):
         await workshop.trainer(
             train=in_order(workshop, *"abcdefgh"), reward=broken, settings={"max_extra_groups": 4}
         ).run()
@@ -216,3 +226,30 @@ def test_the_plan_tells_of_the_budget_and_of_one_that_does_nothing(workshop: Any
     assert "filter: DropZeroVariance(); up to 4 more groups a step" in plan
     unused = str(workshop.trainer(filters=None, settings={"max_extra_groups": 4}).plan())
     assert "max_extra_groups=4 does nothing" in unused
+
+
+async def test_a_refill_that_fails_as_a_whole_is_no_end_of_the_run(workshop: Any) -> None:
+    """It may be a single scenario, and in a first gather it would be a warning too."""
+    flat(workshop, "a")
+    workshop.answers.replies["c"] = Reply(status=400, error="no such tool")
+
+    await workshop.trainer(train=in_order(workshop, *"abcd"), settings={"max_extra_groups": 1}).run()
+
+    assert workshop.trained_ids() == [["b"], ["d"]]
+
+
+async def test_the_failures_of_a_step_count_together_over_its_refills(workshop: Any) -> None:
+    """`max_exceptions` is of one step, however it is filled."""
+    flat(workshop, "a")
+    workshop.answers.replies |= {"b": ["1", Reply(status=400, error="no such tool")]}
+    workshop.answers.replies |= {"c": [Reply(status=400, error="no such tool"), "1"]}
+
+    with pytest.raises(
+        AllRolloutsFailedError, match=r"2 of the 6 rollouts of a step failed.*max_exceptions=1.*no such"
+    ):
+        await workshop.trainer(
+            train=in_order(workshop, *"abcd"), settings={"max_extra_groups": 1, "max_exceptions": 1}
+        ).run()
+
+    groups, _ = read_groups(workshop.model_dir / "artkit" / "recordings" / "failed-000000.jsonl")
+    assert [group.metadata["scenario_id"] for group in groups] == ["a", "b", "c"]

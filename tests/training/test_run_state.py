@@ -26,7 +26,7 @@ def test_the_state_after_each_entry_is_what_the_entry_says() -> None:
     )
     intended = dataclasses.replace(emptied, pending=INTENDED, attempts=1, elapsed_s=2.0)
     trained = dataclasses.replace(
-        began, step=4, trained=1, batch=INTENDED, cursor=Cursor(1), unlogged=TRAINED, elapsed_s=3.0
+        began, step=4, trained=1, batch=INTENDED, cursor=Cursor(1), unlogged=TRAINED, elapsed_s=3.0, step_elapsed_s=3.0
     )
 
     entries = [BEGAN, EMPTIED, INTENDED, TRAINED, Logged(index=1, step=4)]

@@ -52,6 +52,7 @@ def test_the_defaults_are_those_of_the_docs() -> None:
         "max_failure_rate": 0.5,
         "max_extra_groups": 0,
         "max_empty_steps": 3,
+        "stop_on_collapse": True,
         "max_staleness": 0,
         "train_options": {},
     }

@@ -50,6 +50,24 @@ async def test_a_reward_that_scores_nobody_stops_the_run_with_its_cause(workshop
         await workshop.trainer(reward=ProgrammaticReward(grade), settings={"num_epochs": 9}).run()
 
 
+async def test_only_unscored_batches_that_follow_each_other_stop_the_run(workshop: Any) -> None:
+    """What the error promises to play again is what has not been passed over."""
+    names = [*"abcdefgh"]
+    workshop.answers.replies = dict.fromkeys("cf", "1")
+    unscored = {"a", "b", "d", "e", "g", "h"}
+    reward = ProgrammaticReward(lambda episode: None if episode.scenario.id in unscored else 1.0)
+    data = ScenarioOrder(workshop.scenarios(*names), shuffle=False)
+    settings = {"groups_per_step": 1, "max_empty_steps": 3}
+
+    report = await workshop.trainer(train=data, reward=reward, settings=settings).run()
+    again = await workshop.trainer(train=data, settings=settings).run()
+
+    assert report.reason == "finished, but for the last 2 batches, which could not be scored; start again"
+    assert again.steps == 2
+    assert workshop.trained_ids() == [["g"], ["h"]]
+    assert workshop.rows("train")[0]["train/groups_submitted"] == 7.0
+
+
 async def test_what_a_broken_reward_could_not_score_is_played_again(workshop: Any) -> None:
     """What these batches would have taught is not lost with the bug."""
     with pytest.raises(RewardError):
@@ -69,7 +87,7 @@ async def test_a_run_whose_last_batch_could_not_be_scored_says_so_and_plays_it_a
 
     again = await workshop.trainer(train=data).run()
 
-    assert first.reason == "finished, but for the last 1 batches, which could not be scored; start again"
+    assert first.reason == "finished, but for the last batch, which could not be scored; start again"
     assert (again.reason, workshop.trained_ids()) == ("finished: all batches were trained", [["c", "d"]])
 
 

@@ -60,7 +60,7 @@ async def play_async(model: Any, scenario: Any) -> art.Trajectory:
         ("checkpoint_policy", "best", "checkpoint_policy='best' is no checkpoint policy .*KeepBest"),
         ("checkpoint_policy", KeepBest, r"give KeepBest\("),
         ("filters", 3, "filters=3 is no group filter .*DropZeroVariance"),
-        ("stop_when", 5, "stop_when=5 is no stop condition .*give a function"),
+        ("stop_when", 5, "stop_when=5 is no stop condition .*or a function of"),
         ("trackers", ConsoleTracker(), "is no sequence of trackers .*list"),
         ("trackers", "x", "trackers='x' is no sequence of trackers .*list"),
         ("trackers", ["x"], "tracker='x' is no tracker: it has no method handle .*ConsoleTracker"),

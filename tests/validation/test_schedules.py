@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 
 import pytest
@@ -15,6 +16,7 @@ from artkit.validation import (
     AtSteps,
     Every,
     EveryEpoch,
+    EveryMinutes,
     Never,
     Progress,
     ValidationSchedule,
@@ -23,6 +25,7 @@ from artkit.validation import (
 schedules = st.recursive(
     st.one_of(
         st.builds(Every, st.integers(1, 7)),
+        st.builds(EveryMinutes, st.one_of(st.integers(1, 90), st.floats(0.01, 1e3))),
         st.lists(st.integers(1, 20), min_size=1, max_size=3).map(lambda steps: AtSteps(*steps)),
         st.sampled_from([EveryEpoch(), AtStart(), AtEnd(), Never()]),
     ),
@@ -37,6 +40,7 @@ progresses = st.builds(
     is_last=st.booleans(),
     elapsed_s=st.floats(0, 1e6),
     is_start=st.booleans(),
+    previous_elapsed_s=st.floats(0, 1e6),
 )
 
 
@@ -104,7 +108,7 @@ def test_joining_is_flat_and_holds_nothing_twice(
 @given(schedules)
 def test_repr_is_the_schedule_in_words(schedule: ValidationSchedule) -> None:
     """The plan prints it, and it can be pasted into a script."""
-    names = {kind.__name__: kind for kind in (AtEnd, AtStart, AtSteps, Every, EveryEpoch, Never)}
+    names = {kind.__name__: kind for kind in (AtEnd, AtStart, AtSteps, Every, EveryEpoch, EveryMinutes, Never)}
 
     assert eval(repr(schedule), names) == schedule
     assert pickle.loads(pickle.dumps(schedule)) == schedule
@@ -112,22 +116,41 @@ def test_repr_is_the_schedule_in_words(schedule: ValidationSchedule) -> None:
 
 def test_words() -> None:
     """As one would write it."""
-    assert repr(Every(10) | AtSteps(3, 1) | AtEnd()) == "Every(10) | AtSteps(1, 3) | AtEnd()"
+    schedule = Every(10) | AtSteps(3, 1) | EveryMinutes(0.5) | EveryMinutes(30) | AtEnd()
+
+    assert repr(schedule) == "Every(10) | AtSteps(1, 3) | EveryMinutes(0.5) | EveryMinutes(30) | AtEnd()"
 
 
-@given(schedules, st.integers(1, 40))
-def test_the_final_model_is_always_validated_with_at_end(schedule: ValidationSchedule, steps: int) -> None:
-    """Once, whatever the interval."""
-    assert due(schedule | AtEnd(), steps).count(steps) == 1
+@pytest.mark.parametrize(
+    ("previous_s", "elapsed_s", "is_due"),
+    [
+        (0, 599, False),
+        (0, 600, True),
+        (599, 600, True),
+        (600, 601, False),
+        (601, 1199, False),
+        (1199, 1201, True),
+        (10, 6000, True),
+        (600, 600, False),
+    ],
+)
+def test_minutes_are_due_when_the_clock_crossed_a_multiple(previous_s: int, elapsed_s: int, is_due: bool) -> None:
+    """Every 10 minutes of the run, however long its steps take."""
+    progress = Progress(step=3, previous_elapsed_s=previous_s, elapsed_s=elapsed_s)
+
+    assert EveryMinutes(10).due(progress) is is_due
 
 
-@given(schedules, st.integers(1, 40), st.integers(0, 40))
-def test_a_resumed_run_validates_at_the_same_steps(schedule: ValidationSchedule, steps: int, done: int) -> None:
-    """The answer follows from the progress alone."""
-    whole = due(schedule, steps)
-    resumed = [progress.step for progress in run(steps) if progress.step > done and schedule.due(progress)]
+def test_minutes_are_not_due_at_the_start() -> None:
+    """Nothing was trained, however long it took to get there."""
+    assert not EveryMinutes(1).due(Progress(step=0, is_start=True, elapsed_s=3600))
 
-    assert resumed == [step for step in whole if step > done]
+
+@pytest.mark.parametrize("value", [0, -1, 0.0, math.inf, math.nan, True, "3", None])
+def test_what_is_no_interval_is_refused_when_made(value) -> None:
+    """A NaN would never be due, and nobody would know."""
+    with pytest.raises(ConfigurationError, match=r"is no positive finite number .*EveryMinutes"):
+        EveryMinutes(value)
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, "3", None])

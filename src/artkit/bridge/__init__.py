@@ -6,8 +6,11 @@ from artkit.bridge.capture import no_capture
 from artkit.bridge.captured import dump_captured, further_history, load_captured, model_turns
 from artkit.bridge.checkpoints import (
     backend_of,
+    can_delete_checkpoints,
+    checkpoint_dir,
     delete_checkpoint_files,
     saved_steps,
+    served_steps,
     step_of_checkpoint,
     storage_dir,
     storage_dir_on,
@@ -24,6 +27,8 @@ from artkit.bridge.recorded_client import OnExchange, with_recorded_client
 from artkit.bridge.state_file import keep_state_copy, mend_state
 from artkit.bridge.train_options import TrainOptions, train_options
 from artkit.bridge.trainable_model import make_trainable_model, renamed_model
+from artkit.bridge.wandb_check import check_wandb, logs_to_wandb
+from artkit.bridge.wandb_run import wandb_run
 
 __all__ = [
     "Conversation",
@@ -31,6 +36,9 @@ __all__ = [
     "OnExchange",
     "TrainOptions",
     "backend_of",
+    "can_delete_checkpoints",
+    "check_wandb",
+    "checkpoint_dir",
     "constructor_call",
     "conversations",
     "delete_checkpoint_files",
@@ -44,6 +52,7 @@ __all__ = [
     "load_captured",
     "loggable",
     "loggable_metrics",
+    "logs_to_wandb",
     "make_trainable_model",
     "mend_state",
     "model_turns",
@@ -52,10 +61,12 @@ __all__ = [
     "renamed_model",
     "replace_file",
     "saved_steps",
+    "served_steps",
     "step_of_checkpoint",
     "storage_dir",
     "storage_dir_on",
     "sync_to_disk",
     "train_options",
+    "wandb_run",
     "with_recorded_client",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "backend_of",
+    "can_delete_checkpoints",
+    "checkpoint_dir",
     "delete_checkpoint_files",
     "saved_steps",
+    "served_steps",
     "step_of_checkpoint",
     "storage_dir",
     "storage_dir_on",
@@ -53,22 +57,64 @@ def step_of_checkpoint(model: art.Model[Any, Any], path: str | Path) -> int | No
     return None
 
 
-async def saved_steps(backend: Any, model: art.TrainableModel[Any, Any]) -> frozenset[int] | None:
+def checkpoint_dir(backend: Any | None, model: art.Model[Any, Any], step: int) -> Path | None:
+    """Return the local directory of the checkpoint of `step`, or None where there is none.
+
+    Args:
+        backend: Who keeps it; None looks below the model's base path.
+        model: Whose it is.
+        step: Its step.
+    """
+    directory = storage_dir(model) if backend is None else storage_dir_on(backend, model)
+    return _directories_in(directory / "checkpoints").get(step)
+
+
+async def saved_steps(backend: Any | None, model: art.TrainableModel[Any, Any]) -> frozenset[int] | None:
     """Return the steps of all saved checkpoints, or None where the backend cannot list them.
 
     A backend with a method `checkpoint_steps(model)`, sync or async, is asked. Of ART's own backends, those that keep
-    their checkpoints in a directory are listed from there, and the serverless one by its service.
+    their checkpoints in a directory are listed from there, the serverless one by its service, and the native Tinker one
+    by what it knows of its service. Without a backend, what lies below the model's base path is listed.
     """
+    if backend is None:
+        return frozenset(_directories_in(storage_dir(model) / "checkpoints"))
     ask = getattr(backend, "checkpoint_steps", None)
     if callable(ask):
         steps = ask(model)
         return frozenset(await steps if inspect.isawaitable(steps) else steps)
     if _is_instance(backend, "art.local.backend", "LocalBackend"):
-        return _steps_in(_local_dir(backend, model) / "checkpoints")
+        return frozenset(_directories_in(storage_dir_on(backend, model) / "checkpoints"))
     if _is_instance(backend, "art.serverless.backend", "ServerlessBackend") and model.id is not None:
         listing = backend._client.models.checkpoints.list(model_id=model.id)
         return frozenset([checkpoint.step async for checkpoint in listing])
+    if _is_instance(backend, "art.tinker_native.backend", "TinkerNativeBackend"):
+        # 0.5.23 keys its states by project and storage name, 0.5.18 by the model's name.
+        key = backend._model_key(model) if hasattr(backend, "_model_key") else model.name
+        state = backend._model_state.get(key)
+        # What can be sampled from: a state that can be trained on further is saved on request only.
+        return None if state is None else frozenset(state.sampler_checkpoint_paths)
     return None
+
+
+def served_steps(backend: Any, model: art.TrainableModel[Any, Any]) -> frozenset[int]:
+    """Return the steps that somebody is known to sample from: inside a lease, or while newer weights are being loaded.
+
+    That is the step in the model's inference name of the moment, as ART's backends and the embedded one write it, and
+    those that ART's local backend has leased.
+    """
+    steps = {int(number) for number in re.findall(r"(?:@|:step)(\d+)$", model.get_inference_name())}
+    leases = getattr(backend, "_adapter_leases", {})
+    # 0.5.23 keys them by project and storage name, 0.5.18 by the model's name.
+    for key in (model.name, (model.project, getattr(model, "run_name", None) or model.name)):
+        if (manager := leases.get(key)) is not None:
+            steps |= manager.active_steps()
+    return frozenset(steps)
+
+
+def can_delete_checkpoints(backend: Any) -> bool:
+    """Whether deleting is more than a message that it is not implemented, as ART's native Tinker backend has it."""
+    code = getattr(getattr(backend, "_delete_checkpoint_files", None), "__code__", None)
+    return code is None or code.co_names != ("print",)
 
 
 async def delete_checkpoint_files(backend: Any, model: art.TrainableModel[Any, Any], keep: frozenset[int]) -> None:
@@ -88,14 +134,11 @@ def _is_instance(backend: object, module: str, name: str) -> bool:
     return isinstance(kind, type) and isinstance(backend, kind)
 
 
-def _local_dir(backend: Any, model: art.TrainableModel[Any, Any]) -> Path:
-    # ART's local backend keeps checkpoints below its own path, which need not be the model's base path.
-    from art.utils.output_dirs import get_model_dir
-
-    return Path(get_model_dir(model=model, art_path=backend._path))
-
-
-def _steps_in(directory: Path) -> frozenset[int]:
+def _directories_in(directory: Path) -> dict[int, Path]:
     if not directory.is_dir():
-        return frozenset()
-    return frozenset(int(entry.name) for entry in directory.iterdir() if entry.is_dir() and entry.name.isdigit())
+        return {}
+    return {int(entry.name): entry for entry in directory.iterdir() if entry.is_dir() and _is_step(entry.name)}
+
+
+def _is_step(name: str) -> bool:
+    return name.isascii() and name.isdigit()

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import math
-import re
+import os
+import sys
 from array import array
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from pydantic_core import from_json
+from artkit.checkpoints.history_lines import Row, lines_of, may_hold, rows_of
 
 __all__ = ["MetricHistory"]
 
 _NOT_METRICS = frozenset({"step", "training_step", "recorded_at"})
 _MAX_STEP = 2**63 - 1
+_MAX = sys.float_info.max
 
 
 class MetricHistory:
@@ -31,66 +31,69 @@ class MetricHistory:
     ({}, frozenset({'val/reward'}))
 
     Attributes:
-        skipped_lines: Lines that held no row, such as the half line of a killed process.
+        skipped_lines: Lines that held no row, such as the half line of a killed process, among those that were read.
     """
 
     def __init__(self) -> None:
-        self._columns: dict[str, _Column] = {}
-        self._known = set(_NOT_METRICS)
         self.skipped_lines = 0
+        self._skipped_unfinished = 0
+        self._columns: dict[str, _Column] = {}
+        self._names: set[str] = set()
+        self._path: Path | None = None
+        self._since_byte = 0
         self._read_bytes = 0
+        # What is held of each line: the values of these metrics, or of all; and the names of the others, or not.
+        self._held: frozenset[str] | None = None
+        self._holds_names = False
 
     @classmethod
-    def read(cls, path: str | Path, *, metrics: Collection[str] | None = None) -> Self:
-        """Read a `history.jsonl`, row by row. A missing file is an empty history.
+    def read(cls, path: str | Path, *, metrics: Collection[str] | None = None, since_byte: int = 0) -> Self:
+        """Read a `history.jsonl`. A missing file is an empty history.
 
         Lines that hold no row are skipped and counted. Where a killed process left a line without its end and the next
         one wrote behind it, the whole rows in it are read.
 
         Args:
             path: The file, as ART's `model.log` writes it.
-            metrics: Keep the values of these only, 16 bytes each; None keeps all. The names of all are kept.
+            metrics: Hold the values of these only, 16 bytes each; None holds all. Lines without them are passed over
+                unread, which is several times as fast. Whatever else is asked of the history, it answers by reading the
+                file once more.
+            since_byte: Where to begin: what stands before was written by earlier runs. A file that is shorter was begun
+                anew, and is read from its start.
 
         Raises:
             OSError: If the file is there and can't be read.
         """
         history = cls()
-        history.read_on(path, metrics=metrics)
+        history.read_on(path, metrics=metrics, since_byte=since_byte)
         return history
 
-    def read_on(self, path: str | Path, *, metrics: Collection[str] | None = None) -> None:
+    def read_on(self, path: str | Path, *, metrics: Collection[str] | None = None, since_byte: int = 0) -> None:
         """Read what was appended to `path` since the last call; the first call reads all of it.
 
-        So that asking after every step stays cheap however long the run. Arguments and errors are those of `read`.
+        So that asking after every step stays cheap however long the run. Arguments and errors are those of `read`; the
+        first call decides on `metrics` and `since_byte`.
         """
-        try:
-            file = Path(path).open("rb")  # noqa: SIM115  # only a missing file is empty, not one that fails later
-        except FileNotFoundError:
-            return
-        with file:
-            file.seek(self._read_bytes)
-            for line in file:
-                whole = _parse(line)
-                rows = _pieces(line) if whole is None else [whole]
-                if not rows and line.strip():
-                    self.skipped_lines += 1
-                for row in rows:
-                    self._add(row, metrics)
-                if line.endswith(b"\n"):  # else it may still grow: it is read again
-                    self._read_bytes += len(line)
+        if self._path is None:
+            self._path = Path(path).absolute()
+            self._held = None if metrics is None else frozenset(metrics)
+            self._since_byte = self._read_bytes = since_byte
+        self._read()
 
     @classmethod
     def from_values(cls, values: Mapping[str, Mapping[int, float]]) -> Self:
         """Make a history of `{metric: {step: value}}`."""
         history = cls()
         for metric, by_step in values.items():
-            for step, value in by_step.items():
-                history._add({"step": step, metric: value}, None)
+            history._add_rows([{"step": step, metric: value} for step, value in by_step.items()])
         return history
 
     def metrics(self) -> frozenset[str]:
         """Return the names of all metrics that were logged with a finite value at least once."""
-        return frozenset(self._known - _NOT_METRICS)
+        if self._held is not None and not self._holds_names:
+            self._holds_names = True
+            self._read(again=True)
+        return frozenset(self._names)
 
     def values(self, metric: str, *, at: Collection[int] | None = None) -> dict[int, float]:
         """Return the value of `metric` at each step that has one, steps ascending.
@@ -99,76 +102,106 @@ class MetricHistory:
             metric: The metric as the file names it, split first.
             at: Look at these steps only; None looks at all.
         """
-        column = self._columns.get(metric)
+        column = self._column(metric)
         return {} if column is None else column.values(at)
 
     def row_at(self, step: int) -> dict[str, float]:
         """Return the value of every metric that has one at `step`."""
+        if self._held is not None:
+            self._held = None
+            self._read(again=True)
         by_metric = {metric: column.values({step}) for metric, column in sorted(self._columns.items())}
         return {metric: values[step] for metric, values in by_metric.items() if values}
 
-    def __repr__(self) -> str:
-        return f"MetricHistory({len(self.metrics())} metrics)"
+    def __contains__(self, metric: str) -> bool:
+        """Whether `metric` was logged with a finite value at least once."""
+        return self._column(metric) is not None
 
-    def _add(self, row: Mapping[str, Any], metrics: Collection[str] | None) -> None:
-        step = row.get("step", row.get("training_step"))
-        if isinstance(step, float) and step.is_integer():
-            step = int(step)
-        if type(step) is not int or not 0 <= step <= _MAX_STEP:
-            self.skipped_lines += 1
+    def __repr__(self) -> str:
+        where = "" if self._path is None else f", read from {str(self._path)!r}"
+        return f"MetricHistory({', '.join(sorted(self._columns)) or 'no metrics'}{where})"
+
+    def _column(self, metric: str) -> _Column | None:
+        if self._held is not None and metric not in self._held:
+            self._held |= {metric}
+            self._read(again=True)
+        return self._columns.get(metric)
+
+    def _read(self, *, again: bool = False) -> None:
+        """Read the file from where the last reading ended, or all of it again."""
+        if self._path is None:
             return
-        # A row of known names has nothing to tell but the values that are wanted.
-        names = row if metrics is None or not row.keys() <= self._known else metrics
-        for name in names:
-            value = row.get(name)
-            if name not in _NOT_METRICS and isinstance(value, int | float) and _is_finite(value):
-                self._known.add(name)
-                if metrics is None or name in metrics:
-                    column = self._columns.get(name)
-                    if column is None:
-                        column = self._columns[name] = _Column()
-                    column.steps.append(step)
-                    column.numbers.append(value)
+        try:
+            file = self._path.open("rb")
+        except FileNotFoundError:  # no other error: nothing logged and nothing readable are not the same
+            return
+        with file:
+            is_another = os.fstat(file.fileno()).st_size < self._read_bytes
+            if is_another:
+                self._since_byte = 0
+            if again or is_another:
+                self._columns.clear()
+                self._names.clear()
+                self.skipped_lines = self._skipped_unfinished = 0
+                self._read_bytes = self._since_byte
+            file.seek(self._read_bytes)
+            self.skipped_lines -= self._skipped_unfinished
+            self._skipped_unfinished = 0
+            for lines in lines_of(file):
+                unfinished = lines.pop() if not lines[-1].endswith(b"\n") else b""
+                self._add(lines)
+                self._read_bytes += sum(map(len, lines))
+                if unfinished:  # it may still grow: it is read again
+                    before = self.skipped_lines
+                    self._add([unfinished])
+                    self._skipped_unfinished = self.skipped_lines - before
+
+    def _add(self, lines: list[bytes]) -> None:
+        wanted = None if self._holds_names else self._held
+        rows, empty = rows_of(lines if wanted is None else may_hold(lines, wanted))
+        self.skipped_lines += empty
+        self._add_rows(rows, wanted)
+
+    def _add_rows(self, rows: list[Row], wanted: frozenset[str] | None = None) -> None:
+        of_step = [(step, row) for row in rows if (step := _step_of(row)) is not None]
+        self.skipped_lines += len(rows) - len(of_step)
+        for name in set().union(*rows) - _NOT_METRICS if wanted is None else wanted:
+            values = [
+                (step, value)
+                for step, row in of_step
+                if isinstance(value := row.get(name), int | float) and -_MAX <= value <= _MAX
+            ]
+            if values:
+                self._names.add(name)
+                if self._held is None or name in self._held:
+                    self._columns.setdefault(name, _Column()).extend(values)
 
 
 class _Column:
     """The values of one metric in the order of the file, without an object for each."""
 
-    __slots__ = ("numbers", "steps")
+    __slots__ = ("_numbers", "_steps")
 
     def __init__(self) -> None:
-        self.steps = array("q")
-        self.numbers = array("d")
+        self._steps = array("q")
+        self._numbers = array("d")
+
+    def extend(self, values: list[tuple[int, float]]) -> None:
+        self._steps.extend([step for step, _ in values])
+        self._numbers.extend([value for _, value in values])
 
     def values(self, at: Collection[int] | None) -> dict[int, float]:
-        rows = zip(self.steps, self.numbers, strict=True)
+        rows = zip(self._steps, self._numbers, strict=True)
         # The last row of a step stays in the dict.
         by_step = dict(rows) if at is None else {step: value for step, value in rows if step in at}
-        return {step: by_step[step] for step in sorted(by_step)}
+        steps = sorted(by_step)
+        return by_step if steps == list(by_step) else {step: by_step[step] for step in steps}
 
 
-def _is_finite(value: float) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # a whole number that no float can hold
-        return False
-
-
-def _pieces(line: bytes) -> list[dict[str, Any]]:
-    """Return the rows of a line that is not one row: what a killed process began, and what was written behind it."""
-    # Rows are flat, so a brace before a quote begins one.
-    rows = map(_parse, re.split(rb'(?=\{")', line))
-    return [row for row in rows if row is not None]
-
-
-def _parse(text: bytes) -> dict[str, Any] | None:
-    """Return the row that `text` is, or None."""
-    try:
-        row = from_json(text)
-    except ValueError:
-        try:
-            # Takes what `json.dumps` writes and from_json does not, such as half a surrogate pair.
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            return None
-    return row if isinstance(row, dict) else None
+def _step_of(row: Row) -> int | None:
+    step = row.get("step")
+    if step is None:
+        step = row.get("training_step")
+    if isinstance(step, float) and step.is_integer():
+        step = int(step)
+    return step if type(step) is int and 0 <= step <= _MAX_STEP else None

@@ -16,7 +16,7 @@ __all__ = ["AnyPolicy", "CheckpointPolicy"]
 
 
 class CheckpointPolicy(ABC):
-    """Decides which checkpoints to keep. Pure: it reads no file and deletes nothing.
+    """Decides which checkpoints to keep. Pure: it goes by what it is given, and deletes nothing.
 
     Whatever the policy, the newest checkpoint is kept, for the run goes on from it, and a step that was not saved is
     never named. Subclasses are frozen dataclasses; their `repr` is the policy in words.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from artkit.bridge import group_exception
 from artkit.episodes import Episode, FailureKind, FailureRecord
-from artkit.errors import ArtkitError, ConfigurationError, JudgeError, RewardError
+from artkit.errors import ArtkitError, ConfigurationError, JudgeError, NothingToCompareError, RewardError
 from artkit.rewards.lost_members import note_lost
 from artkit.rewards.reading import Scored, Unscored, read_answer
 from artkit.transport import own_cancellation
@@ -163,7 +163,8 @@ def _write(
                 member.failure = record
             member.metadata["failure_kind"] = str(FailureKind.REWARD)
             group.exceptions.append(group_exception(record))
-            note_lost(group, FailureKind.REWARD)
+            if not isinstance(result.cause, NothingToCompareError):
+                note_lost(group, FailureKind.REWARD)
     group.trajectories = kept
     if any(isinstance(result, Unscored) and isinstance(result.cause, JudgeError) for result in results):
         group.metrics["judge_errors"] = 1

@@ -12,6 +12,7 @@ from artkit.tracking.events import (
     Warned,
 )
 from artkit.tracking.jsonl import JsonlTracker
+from artkit.tracking.tensorboard import TensorBoardTracker
 from artkit.tracking.tracker import Tracker
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "RunFinished",
     "RunStarted",
     "StepFinished",
+    "TensorBoardTracker",
     "Tracker",
     "TrackingEvent",
     "ValidationFinished",

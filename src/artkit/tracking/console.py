@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from typing import IO, TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from artkit.tracking.events import (
     ValidationFinished,
     Warned,
 )
+from artkit.tracking.wording import counted, spans
 
 if TYPE_CHECKING:
     from artkit.tracking.events import TrackingEvent
@@ -46,7 +47,8 @@ class ConsoleTracker:
         self._step_seconds: deque[float] = deque(maxlen=_REMEMBERED_STEPS)
         self._done = 0
         self._failed = 0
-        self._deleted = 0
+        self._deleted: dict[int, str] = {}
+        self._pruned: CheckpointsPruned | None = None
         self._is_ranked_anew = True
 
     def handle(self, event: TrackingEvent) -> None:
@@ -70,9 +72,14 @@ class ConsoleTracker:
                 self._line(f"warning: {event.text}")
             case RunFinished():
                 self._stop_bar()
+                self._show_pruned()
                 self._line(event.report_text)
             case _:
                 pass
+
+    def close(self) -> None:
+        """Give a terminal its cursor back; harmless when repeated."""
+        self._stop_bar()
 
     def _on_start(self, event: RunStarted) -> None:
         self._line(event.plan_text)
@@ -80,6 +87,7 @@ class ConsoleTracker:
         self._step_seconds.clear()
         self._done = event.start_step
         self._failed = 0
+        self._deleted.clear()
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._bar = _Bar(self._console, event.total_steps, event.start_step)
             # A run that ends in an error sends no last event: the cursor comes back with the tracker's end, or at exit.
@@ -99,7 +107,7 @@ class ConsoleTracker:
         if event.total_steps is not None:
             facts += f"  {_clock(self._mean_step_s() * max(event.total_steps - self._done, 0))} left"
         if self._failed:
-            facts += f"  {self._failed} rollouts failed"
+            facts += f"  {counted(self._failed, 'rollout')} failed"
         if self._bar is not None:
             self._bar.show_step(self._done, facts)
         else:
@@ -107,13 +115,23 @@ class ConsoleTracker:
             self._line(f"step {self._done}{of}: {facts}")
 
     def _on_pruned(self, event: CheckpointsPruned) -> None:
-        self._deleted += len(event.deleted)
+        self._deleted |= {step: event.why_deleted.get(step, "") for step in event.deleted}
+        self._pruned = event
         # It happens at every step; what is kept and why changes with a validation.
-        if self._deleted and self._is_ranked_anew:
-            kept = ", ".join(f"{step} ({why})" for step, why in sorted(event.kept.items()))
-            self._line(f"checkpoints at step {event.step}: kept {kept}; deleted {self._deleted}")
-            self._deleted = 0
-            self._is_ranked_anew = False
+        if self._is_ranked_anew:
+            self._show_pruned()
+
+    def _show_pruned(self) -> None:
+        if not self._deleted or self._pruned is None:
+            return
+        kept = ", ".join(f"{step} ({why})" for step, why in sorted(self._pruned.kept.items()))
+        steps_by_reason: defaultdict[str, list[int]] = defaultdict(list)
+        for step, why in sorted(self._deleted.items()):
+            steps_by_reason[f" ({why})" if why else ""].append(step)
+        deleted = ", ".join(f"{spans(steps)}{why}" for why, steps in steps_by_reason.items())
+        self._line(f"checkpoints at step {self._pruned.step}: kept {kept}; deleted {deleted}")
+        self._deleted.clear()
+        self._is_ranked_anew = False
 
     def _mean_step_s(self) -> float:
         return sum(self._step_seconds) / len(self._step_seconds)
@@ -158,7 +176,7 @@ class _Bar:
     def count_rollout(self, split: str) -> None:
         """Count a rollout of the step, or of a validation, that is under way."""
         self._rollouts[split] = self._rollouts.get(split, 0) + 1
-        self._progress.update(self._task, rollouts=f"{self._rollouts[split]} {split} rollouts")
+        self._progress.update(self._task, rollouts=counted(self._rollouts[split], f"{split} rollout"))
 
     def show_step(self, done: int, facts: str) -> None:
         """Show a finished step."""

@@ -86,12 +86,14 @@ class ValidationFinished:
         step: The backend's step that was validated.
         metrics: What was logged, by ART's names (`val/reward`, …).
         seconds: How long it took.
+        comparisons: How it stands beside earlier validations of the set, in words, by which.
     """
 
     name: str
     step: int
     metrics: Mapping[str, float] = field(default_factory=dict)
     seconds: float = 0.0
+    comparisons: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,11 +104,13 @@ class CheckpointsPruned:
         step: The step after which it happened.
         kept: Each step that stayed, and why.
         deleted: The steps that went.
+        why_deleted: The reason for each of them.
     """
 
     step: int
     kept: Mapping[int, str]
     deleted: tuple[int, ...] = ()
+    why_deleted: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,12 +20,12 @@ __all__ = ["JsonlTracker"]
 class JsonlTracker:
     """Appends each event to a file as one JSON object: its class under `event`, then its fields.
 
-    Each line is complete on disk before the next begins, so a killed run loses at most the line it was writing, and a
-    later run in the same file starts on a line of its own. What JSON cannot hold becomes text: `NaN` is `"nan"`, an
-    object its `repr`; an event is never lost to a value in it.
+    Each line is in the file when `handle` returns, so a killed run loses at most the line it was writing, and a later
+    session in the same file starts on a line of its own: a reader skips what is no whole line. What JSON cannot hold
+    becomes text: `NaN` is `"nan"`, an object its `repr`; an event is never lost to a value in it.
 
     Args:
-        path: The file; it and its directories are made on the first event.
+        path: The file; it and its directories are made on the first event, the file readable by its owner alone.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -41,7 +41,7 @@ class JsonlTracker:
         record |= {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
         line = json.dumps(record, ensure_ascii=True)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("ab+") as file:
+        with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab+") as file:
             if _ends_in_half_a_line(file):
                 line = "\n" + line
             file.write((line + "\n").encode())

@@ -21,8 +21,9 @@ class Tracker(Protocol):
     It should not raise. An exception does not stop the run: the trainer warns once and goes on without that tracker,
     because a screen that broke is no reason to lose an hour of training. `KeyboardInterrupt` and cancellation pass.
 
-    A tracker sees no end of its own: after an error or Ctrl-C there may be no `RunFinished`, so it keeps nothing that
-    only a last event would save.
+    After an error or Ctrl-C there may be no `RunFinished`, and after a kill nothing at all, so a tracker keeps nothing
+    that only a last event would save. One that has a method `close()` is closed at the end of `run`, however it ends;
+    it may be told more after that, by the next run.
     """
 
     def handle(self, event: TrackingEvent) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,16 @@ class Broadcast:
         self._trackers = working
         for text in failures:
             self(Warned(text=text))
+
+    def add(self, tracker: Tracker) -> None:
+        """Tell one more tracker from now on."""
+        self._trackers.append(tracker)
+
+    def close(self) -> None:
+        """Close the trackers that can be closed: nothing comes after this, however the run ended."""
+        for tracker in self._trackers:
+            with contextlib.suppress(Exception):  # the run has its result by now
+                getattr(tracker, "close", lambda: None)()
 
     def member(self, split: str, event: MemberFinished) -> None:
         """Pass on the end of a rollout."""

@@ -6,12 +6,12 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from artkit.episodes import Episode
-from artkit.errors import OutageError
+from artkit.errors import NothingToCompareError, OutageError
 
 if TYPE_CHECKING:
     from artkit.rollouts import GatheredGroups
 
-__all__ = ["FailureWindow"]
+__all__ = ["FailureWindow", "last_cause"]
 
 _WINDOW = 100
 
@@ -42,7 +42,7 @@ class FailureWindow:
         """
         counts = gathered.counts
         self._gathers.append((counts.failures, counts.started))
-        self.cause = _last_cause(gathered) or self.cause
+        self.cause = last_cause(gathered) or self.cause
         attempted = sum(started for _, started in self._gathers)
         while attempted - self._gathers[0][1] >= _WINDOW:
             attempted -= self._gathers.popleft()[1]
@@ -55,11 +55,17 @@ class FailureWindow:
             )
 
 
-def _last_cause(gathered: GatheredGroups) -> str:
-    for episode in reversed(gathered.lost):
-        if isinstance(episode, Episode) and episode.failure:
-            return f"{episode.failure.kind} failure, {episode.failure}"
-    for group in reversed(gathered.groups):
-        for exception in reversed(group.exceptions):
-            return f"{exception.type}: {exception.message}"
-    return ""
+def last_cause(gathered: GatheredGroups) -> str:
+    """Return what the last failure of a gather was, in words; "" where nothing failed.
+
+    That a relative reward had nothing to compare is no failure; it is told where there is nothing else.
+    """
+    records = [episode.failure for episode in reversed(gathered.lost) if isinstance(episode, Episode)]
+    found = [(record.type, f"{record.kind} failure, {record}") for record in records if record is not None]
+    found += [
+        (exception.type, f"{exception.type}: {exception.message}")
+        for group in reversed(gathered.groups)
+        for exception in reversed(group.exceptions)
+    ]
+    failures = (text for kind, text in found if kind != NothingToCompareError.__qualname__)
+    return next(failures, found[0][1] if found else "")

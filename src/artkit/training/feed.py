@@ -68,6 +68,11 @@ class Feed:
             return self.source.num_batches(self.settings.groups_per_step, self.settings.num_epochs)
         return None
 
+    @property
+    def is_shuffled(self) -> bool:
+        """Whether every part of the run sees the same mixture of scenarios."""
+        return isinstance(self.source, ScenarioOrder) and self.source.shuffle
+
     def check_repeatable(self) -> None:
         """Refuse a source that what is taken from it now would be missing from later.
 

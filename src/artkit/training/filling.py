@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from artkit.episodes import read_groups, write_groups
+from artkit.episodes import FailureKind, read_groups, write_groups
 from artkit.errors import AllRolloutsFailedError, OutageError, RewardError
 from artkit.rewards import FilterResult
 from artkit.rollouts import GatheredGroups, gather_groups
 from artkit.tracking import Warned
+from artkit.training.failure_window import last_cause
 
 if TYPE_CHECKING:
     import art
@@ -153,7 +154,12 @@ class Filler:
     async def fill(self, index: int, reader: Reader) -> FilledBatch | None:
         """Fill the next batch and record it; None where the data is at its end.
 
-        Raises what `gather_groups` raises; what was played by then is in a recording called "failed".
+        Raises:
+            AllRolloutsFailedError: Every rollout failed, or more of the step's than `max_exceptions`.
+            OutageError: A service is gone.
+            RewardError: The reward broke its contract, or was told to raise.
+
+        What was played by then is in a recording called "failed".
         """
         size = self._parts.settings.groups_per_step
         batch = FilledBatch(
@@ -187,22 +193,50 @@ class Filler:
 
     async def _gather(self, batch: FilledBatch, scenarios: Sequence[Scenario]) -> GatheredGroups:
         parts, settings = self._parts, self._parts.settings
+        is_refill = bool(batch.sampled.groups)
         try:
             with self._rows.costs("train"):
-                return await gather_groups(
+                gathered = await gather_groups(
                     parts.rollout,
                     parts.model,
                     scenarios,
                     rollouts_per_group=settings.rollouts_per_group,
                     reward=parts.reward,
-                    max_exceptions=settings.max_exceptions,
+                    max_exceptions=None if is_refill else settings.max_exceptions,
                     max_concurrent=settings.max_concurrent,
                     on_event=functools.partial(self._tell.member, "train"),
                 )
-        except (AllRolloutsFailedError, OutageError, RewardError) as error:
-            if error.gathered is not None:  # paid for, and the place to look for what went wrong
-                with contextlib.suppress(OSError):
-                    groups = [*batch.sampled.groups, *error.gathered.groups]
-                    lost = [*batch.sampled.lost, *error.gathered.lost]
-                    write_groups(self._rows.recording(batch.index, "failed"), groups, lost)
+        except AllRolloutsFailedError as error:
+            # A refill may be a single scenario: that all of it failed says little of the others.
+            if not is_refill or error.gathered is None:
+                self._record_failed(batch, error.gathered)
+                raise
+            gathered = error.gathered
+        except (OutageError, RewardError) as error:
+            self._record_failed(batch, error.gathered)
             raise
+        if is_refill:
+            self._check_exceptions(batch, gathered)
+        return gathered
+
+    def _check_exceptions(self, batch: FilledBatch, gathered: GatheredGroups) -> None:
+        """Hold the whole step against `max_exceptions`; a first gather does so by itself."""
+        limit, counts = self._parts.settings.max_exceptions, batch.sampled.counts + gathered.counts
+        if limit is None:
+            return
+        allowed = limit * counts.started if 0 < limit < 1 else limit
+        failed = sum(counts.failed.values()) + sum(counts.lost.values()) - counts.lost.get(FailureKind.REWARD, 0)
+        if failed > allowed:
+            self._record_failed(batch, gathered)
+            raise AllRolloutsFailedError(
+                f"{failed} of the {counts.started} rollouts of a step failed, more than max_exceptions={limit!r} "
+                f"allows; the last cause: {last_cause(gathered)}",
+                'mend the cause; the recording called "failed" has every traceback',
+            )
+
+    def _record_failed(self, batch: FilledBatch, gathered: GatheredGroups | None) -> None:
+        """Keep what was played for a batch that fails: it was paid for, and is the place to look for the cause."""
+        if gathered is not None:
+            with contextlib.suppress(OSError):
+                groups = [*batch.sampled.groups, *gathered.groups]
+                write_groups(self._rows.recording(batch.index, "failed"), groups, [*batch.sampled.lost, *gathered.lost])

@@ -78,11 +78,19 @@ class Emptied(Batch):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained(Entry):
-    """The batch was trained on, and the backend stands at `step`."""
+    """The batch was trained on, and the backend stands at `step`.
+
+    Attributes:
+        index: The number of the batch in the run, from 0.
+        step: The backend's step after it.
+        metrics: What the backend reported, as far as it can be logged.
+        not_finite: Which losses or gradients were NaN or infinite, in words.
+    """
 
     index: int
     step: int
     metrics: Mapping[str, float] = field(default_factory=dict)
+    not_finite: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +103,19 @@ class Logged(Entry):
 
 @dataclass(frozen=True, kw_only=True)
 class Validated(Entry):
-    """The row of a validation is in the history."""
+    """The row of a validation is in the history.
+
+    Attributes:
+        name: Which validation.
+        step: The step that was validated.
+        mean: The mean reward; None where too little could be scored to rank by.
+        scores: The mean reward of each scenario that could be scored, by its id: what later ones are compared with.
+    """
 
     name: str
     step: int
+    mean: float | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

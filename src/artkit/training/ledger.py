@@ -44,13 +44,15 @@ class Ledger:
         self.state = self.state.after(entry)
 
     def progress(self, *, is_start: bool = False, is_last: bool = False) -> Progress:
-        """Return where the run stands, as schedules ask for it."""
-        batch = self.state.batch
+        """Return where the run stands, as schedules ask for it: after the last training, at the time it was done."""
+        state, batch = self.state, self.state.batch
         return Progress(
-            step=self.state.step,
+            step=state.step,
             epoch=batch.epoch if batch else 0,
             is_epoch_end=bool(batch and batch.is_epoch_end),
             is_last=is_last,
-            elapsed_s=self.elapsed_s,
+            elapsed_s=state.step_elapsed_s,
             is_start=is_start,
+            previous_elapsed_s=state.previous_elapsed_s,
+            empty_in_a_row=state.empty_in_a_row,
         )

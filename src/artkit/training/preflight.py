@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from artkit.backends import required_environment
-from artkit.bridge import train_options
+from artkit.bridge import check_wandb, train_options
 from artkit.errors import ConfigurationError
 from artkit.rollouts import Rollout
 from artkit.scenarios import find_leaks
@@ -29,11 +29,13 @@ def check(parts: Parts) -> None:
         ConfigurationError: The first thing that was found.
     """
     _check_model(parts)
+    check_wandb(parts.model)
     _check_environment(parts)
     _check_train_options(parts)
     _check_splits(parts)
     _check_relative(parts)
-    _check_ranking(parts)
+    _check_samples(parts)
+    _check_logged(parts)
 
 
 def warnings_of(parts: Parts) -> Iterator[str]:
@@ -49,7 +51,7 @@ def warnings_of(parts: Parts) -> Iterator[str]:
                 f"training samples at temperature {sampling.temperature} and top_p {sampling.top_p}: "
                 "ART's importance ratios assume 1 and 1"
             )
-    if parts.validations and "val/reward" in parts.checkpoint_policy.ranks_by:
+    if parts.validations and parts.checkpoint_policy.ranks_by & {"val/reward", "val/reward_low", "val/reward_high"}:
         first = parts.validations[0]
         if is_relative(parts.reward_of(first)):
             yield (
@@ -136,14 +138,36 @@ def _check_relative(parts: Parts) -> None:
             )
 
 
-def _check_ranking(parts: Parts) -> None:
-    """The metric that checkpoints are ranked by must get logged; otherwise none would ever be deleted."""
+def _check_samples(parts: Parts) -> None:
+    for validation in parts.validations:
+        if validation.sampling is not None and not isinstance(validation.rollout or parts.rollout, Rollout):
+            raise ConfigurationError(
+                f"validation {validation.name!r}: sampling= does not reach a rollout function",
+                "let the function sample so itself, and give the validation that function as rollout=",
+            )
+        rollouts = rollouts_per_scenario(validation, parts.reward_of(validation), parts.settings)
+        if any(k > rollouts for k in validation.pass_at or ()):
+            raise ConfigurationError(
+                f"validation {validation.name!r}: pass_at={validation.pass_at!r} with {rollouts} rollouts per scenario",
+                f"give rollouts_per_scenario={max(validation.pass_at or ())}",
+            )
+
+
+def _check_logged(parts: Parts) -> None:
+    """What checkpoints are ranked by must get logged, else none would ever be deleted; so must what ends the run."""
+    policy, stop_when = parts.checkpoint_policy, parts.stop_when
+    _check_metrics(parts, policy.ranks_by, f"{policy!r} ranks by", "use KeepLatest(…)")
+    if stop_when is not None:
+        _check_metrics(parts, stop_when.reads, f"{stop_when!r} reads", "leave that condition out")
+
+
+def _check_metrics(parts: Parts, metrics: frozenset[str], who: str, otherwise: str) -> None:
     logged = {
         "val" if number == 0 else f"val/{validation.name}": validation
         for number, validation in enumerate(parts.validations)
         if not isinstance(validation.schedule, Never)
     }
-    for metric in sorted(parts.checkpoint_policy.ranks_by):
+    for metric in sorted(metrics):
         owner, _, name = metric.rpartition("/")
         # What else a backend logs is not known here; where it does not come, nothing is deleted, and that is said.
         if owner and not (owner == "val" or owner.startswith("val/")):
@@ -151,6 +175,6 @@ def _check_ranking(parts: Parts) -> None:
         if owner not in logged:
             near = [f"{validation}/{name}" for validation in logged]
             raise ConfigurationError(
-                f"{parts.checkpoint_policy!r} ranks by {metric!r}, which no validation will log",
-                f"the validations log {', '.join(near) or 'nothing'}; add a Validation, or use KeepLatest(…)",
+                f"{who} {metric!r}, which no validation will log",
+                f"the validations log {', '.join(near) or 'nothing'}; add a Validation, or {otherwise}",
             )

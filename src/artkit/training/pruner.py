@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from artkit.checkpoints import KeepAll, MetricHistory
@@ -35,13 +36,12 @@ class Pruner:
     async def __call__(self, state: RunState) -> None:
         """Delete what the policy does not keep; the history and its metrics are on the disk by now."""
         parts = self._parts
-        if self._is_refused or isinstance(parts.checkpoint_policy, KeepAll):
+        policy = parts.checkpoint_policy
+        if self._is_refused or isinstance(policy, KeepAll):
             return
         try:
-            self._history.read_on(parts.history_path)
-            pruned = await prune(
-                parts.model, parts.checkpoint_policy, self._history, in_use=parts.in_use | {state.step}
-            )
+            await asyncio.to_thread(self._history.read_on, parts.history_path, metrics=policy.ranks_by)
+            pruned = await prune(parts.model, policy, self._history, in_use=parts.in_use | {state.step})
         except CheckpointError as error:
             self._is_refused = True
             self._tell(Warned(text=f"checkpoints are not pruned: {error}"))
@@ -54,21 +54,30 @@ class Pruner:
                 )
             )
             return
-        if deleted := pruned.why.keys() - pruned.keep:
-            kept = {step: pruned.why[step] for step in sorted(pruned.keep)}
-            self._tell(CheckpointsPruned(step=state.step, kept=kept, deleted=tuple(sorted(deleted))))
+        if deleted := sorted(pruned.why.keys() - pruned.keep):
+            self._tell(
+                CheckpointsPruned(
+                    step=state.step,
+                    kept={step: pruned.why[step] for step in sorted(pruned.keep)},
+                    deleted=tuple(deleted),
+                    why_deleted={step: pruned.why[step] for step in deleted},
+                )
+            )
         self._name_missing(state)
 
     def _name_missing(self, state: RunState) -> None:
         """Say once that a metric which checkpoints are ranked by was not logged although it was validated."""
-        missing = sorted(self._parts.checkpoint_policy.ranks_by - self._history.metrics())
-        if not missing or not state.validated or self._named_missing:
+        if not state.validated or self._named_missing:
+            return
+        policy = self._parts.checkpoint_policy
+        missing = [metric for metric in sorted(policy.ranks_by) if metric not in self._history]
+        if not missing:
             return
         self._named_missing = True
         logged = ", ".join(sorted(name for name in self._history.metrics() if name.startswith("val/")))
         self._tell(
             Warned(
-                text=f"{self._parts.checkpoint_policy!r} ranks by {', '.join(missing)}, which was not logged, so it "
-                f"deletes nothing; validation logged {logged or 'nothing'}"
+                text=f"{policy!r} ranks by {', '.join(missing)}, which was not logged, so it deletes nothing; "
+                f"validation logged {logged or 'nothing'}"
             )
         )

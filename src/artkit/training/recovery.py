@@ -7,18 +7,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from artkit.bridge import mend_state
+from artkit.bridge.safe_values import safe_number
 from artkit.episodes import read_groups
 from artkit.errors import ResumeError
+from artkit.tracking import StepFinished, ValidationFinished
 from artkit.training.history_rows import size_of
 from artkit.training.journal import Began, Ended, Journal, Logged, Validated
 from artkit.training.ledger import Ledger
 from artkit.training.run_state import RunState, settle
 from artkit.training.torn_line import mend_last_line
+from artkit.training.validation_result import scores_of
 
 if TYPE_CHECKING:
+    from artkit.tracking import TrackingEvent
     from artkit.training.journal import Trained
     from artkit.training.parts import Parts
     from artkit.training.rows import RowWriter
+    from artkit.training.validation import Validation
 
 __all__ = ["Recovered", "recover"]
 
@@ -31,11 +36,13 @@ class Recovered:
         ledger: The run's journal, all settled but validation and pruning.
         has_died: Whether the last session did not end by itself.
         notes: What had to be mended, in words.
+        untold: What the last session did and could tell nobody of.
     """
 
     ledger: Ledger
     has_died: bool
     notes: tuple[str, ...] = ()
+    untold: tuple[TrackingEvent, ...] = ()
 
 
 async def recover(parts: Parts, rows: RowWriter) -> Recovered:
@@ -70,13 +77,17 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
             Began(step=backend_step, fingerprint=parts.fingerprint(), history_bytes=size_of(parts.history_path))
         )
         return Recovered(ledger=ledger, has_died=False, notes=tuple(notes))
-    notes += await _settle(parts, rows, ledger, backend_step)
-    return Recovered(ledger=ledger, has_died=not isinstance(entries[-1], Ended), notes=tuple(notes))
+    settled, untold = await _settle(parts, rows, ledger, backend_step)
+    has_died = not isinstance(entries[-1], Ended)
+    return Recovered(ledger=ledger, has_died=has_died, notes=(*notes, *settled), untold=tuple(untold))
 
 
-async def _settle(parts: Parts, rows: RowWriter, ledger: Ledger, backend_step: int) -> list[str]:
-    """Do what the last session left undone of the log; return what was mended, in words."""
+async def _settle(
+    parts: Parts, rows: RowWriter, ledger: Ledger, backend_step: int
+) -> tuple[list[str], list[TrackingEvent]]:
+    """Do what the last session left undone of the log; return what was mended, in words, and what is to be told."""
     notes: list[str] = []
+    untold: list[TrackingEvent] = []
     if missing := settle(ledger.state, backend_step=backend_step, fingerprint=parts.fingerprint()):
         notes += _late_trainings(ledger.state, missing)
         ledger.note(missing)
@@ -85,11 +96,19 @@ async def _settle(parts: Parts, rows: RowWriter, ledger: Ledger, backend_step: i
             await _write_row(parts, rows, ledger.state, trained)
             notes.append(f"the row of step {trained.step} was missing from the history and was written")
         ledger.note(Logged(index=trained.index, step=trained.step))
+        untold.append(_step_finished(rows, ledger.state, trained))
     for number, validation in enumerate(parts.validations):
         is_noted = validation.name in ledger.state.validated
         if not is_noted and rows.has_validation_row(ledger.state, validation, is_first=number == 0):
-            ledger.note(Validated(name=validation.name, step=ledger.state.step))
-    return notes
+            ledger.note(_validated(rows, ledger.state, validation, is_first=number == 0))
+            metrics = rows.logged(ledger.state)
+            untold.append(ValidationFinished(name=validation.name, step=ledger.state.step, metrics=metrics))
+    return notes, untold
+
+
+def _step_finished(rows: RowWriter, state: RunState, trained: Trained) -> StepFinished:
+    epoch = state.batch.epoch if state.batch else 0
+    return StepFinished(step=trained.step, epoch=epoch, index=trained.index, metrics=rows.logged(state))
 
 
 def _can_begin_anew(state: RunState, parts: Parts, backend_step: int) -> bool:
@@ -111,3 +130,13 @@ async def _write_row(parts: Parts, rows: RowWriter, state: RunState, trained: Tr
     recording = rows.recording(trained.index)
     groups, _ = read_groups(recording, scenarios.values()) if recording.exists() else ([], [])
     await rows.write_train(state, trained, groups, recovered=True)
+
+
+def _validated(rows: RowWriter, state: RunState, validation: Validation, *, is_first: bool) -> Validated:
+    """Return the entry of a validation whose row is in the history; what it scored is in its recording."""
+    key = "val/reward" if is_first else f"val/{validation.name}/reward"
+    mean = safe_number(rows.logged(state).get(key))
+    recording = rows.validation_recording(validation, state.step)
+    groups, _ = read_groups(recording) if recording.exists() else ([], [])
+    scores = scores_of(groups)
+    return Validated(name=validation.name, step=state.step, mean=mean if scores else None, scores=scores)

@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 __all__ = ["add_counts", "batch_counts", "is_own_metric", "partial_counts"]
 
-_OWN = frozenset({"batch_index", "epoch", "recovered", "reward_incomplete", "scenarios", "scored_share"})
-_OWN_PREFIXES = ("groups_", "rollouts_")
+_OWN = frozenset({"batch_index", "epoch", "error_rate", "recovered", "scenarios", "scored_share", "truncated_rate"})
+_OWN |= {"reward_high", "reward_incomplete", "reward_low", "reward_se"}
+_OWN_PREFIXES = ("groups_", "pass@", "reward_vs_", "rollouts_")
 
 
 def is_own_metric(name: str) -> bool:

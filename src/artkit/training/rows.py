@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from artkit.training.journal import Trained
     from artkit.training.parts import Parts
     from artkit.training.run_state import RunState
-    from artkit.training.validating import ValidationResult
     from artkit.training.validation import Validation
+    from artkit.training.validation_result import ValidationResult
+    from artkit.validation import Comparison
 
 __all__ = ["RowWriter"]
 
@@ -45,7 +46,7 @@ class RowWriter:
         return self._parts.own_dir / "recordings"
 
     def recording(self, number: int, name: str = "batch") -> Path:
-        """Return the place of the recording of a batch, or of a validation by its name and step."""
+        """Return the place of the recording of a batch, or of something else that has a number."""
         return self.recordings / f"{name}-{number:06d}.jsonl"
 
     def clean(self, metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -68,21 +69,33 @@ class RowWriter:
         return await self._log(groups, metrics, step=trained.step, split="train", recovered=recovered)
 
     async def write_validation(
-        self, result: ValidationResult, *, step: int, is_first: bool, recovered: bool = False
+        self,
+        result: ValidationResult,
+        comparisons: Mapping[str, tuple[int, Comparison]],
+        *,
+        step: int,
+        is_first: bool,
+        recovered: bool = False,
     ) -> dict[str, Any]:
         """Log a validation; return the row.
 
         The first set becomes ART's split "val". One that could not score enough is logged without its groups and
         without `val/reward`, so that it ranks nothing; its mean is there as `reward_incomplete`.
         """
+        beside = {name: value for of, (_, found) in comparisons.items() for name, value in _beside(of, found)}
         if is_first and result.ranks:
-            return await self._log(result.groups, result.summary, step=step, split="val", recovered=recovered)
-        metrics = dict(result.metrics)
-        if not result.ranks and "reward" in metrics:
-            metrics["reward_incomplete"] = metrics.pop("reward")
+            return await self._log(result.groups, result.summary | beside, step=step, split="val", recovered=recovered)
+        metrics = result.metrics | beside
+        if not result.ranks:
+            incomplete = {"reward_incomplete": metrics["reward"]} if "reward" in metrics else {}
+            metrics = {name: value for name, value in metrics.items() if not _is_ranking(name)} | incomplete
         prefix = "val" if is_first else f"val/{result.name}"
         row = {f"{prefix}/{name}": value for name, value in metrics.items()}
         return await self._log(None, row, step=step, split="val", recovered=recovered)
+
+    def validation_recording(self, validation: Validation, step: int) -> Path:
+        """Return the place of the recording of a validation."""
+        return self.recording(step, f"validation-{validation.name}")
 
     def has_train_row(self, state: RunState, trained: Trained) -> bool:
         """Whether the row of a training step is in the history."""
@@ -133,3 +146,15 @@ class RowWriter:
             sync_to_disk(self._parts.history_path)
         keep_state_copy(self._model)
         return rows_of(self._parts.history_path, since_byte=before, step=step)
+
+
+def _beside(of: str, found: Comparison) -> Iterator[tuple[str, float]]:
+    """Yield what is logged of a comparison: the difference, and the ends of its interval."""
+    name = f"reward_vs_{of}"
+    for metric, value in ((name, found.difference), (f"{name}_low", found.low), (f"{name}_high", found.high)):
+        if value is not None:
+            yield metric, value
+
+
+def _is_ranking(name: str) -> bool:
+    return name in {"reward", "reward_se", "reward_low", "reward_high"} or name.startswith(("reward_vs_", "pass@"))

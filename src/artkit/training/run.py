@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from artkit.checkpoints import MetricHistory
 from artkit.errors import BackendError, RewardError
 from artkit.rewards import WeightedReward
 from artkit.tracking import RunStarted, StepFinished, Warned
@@ -19,6 +21,7 @@ from artkit.training.recovery import recover
 from artkit.training.reward_watch import RewardWatch
 from artkit.training.row import add_counts, batch_counts
 from artkit.training.rows import RowWriter
+from artkit.training.stopping import not_finite
 from artkit.training.tokens import completion_tokens
 from artkit.training.validator import Validator
 
@@ -51,6 +54,7 @@ class Run:
     """
 
     ledger: Ledger
+    _validate: Validator  # there once the session has begun, as the ledger is
 
     def __init__(self, parts: Parts, tell: Broadcast) -> None:
         self.counts: Counter[str] = Counter()
@@ -60,9 +64,10 @@ class Run:
         self._failures = FailureWindow(parts.settings.max_failure_rate)
         self.rows = RowWriter(parts)
         self._prune = Pruner(parts, tell)
-        self._fill = Filler(parts, self.rows, tell)
+        self._filler = Filler(parts, self.rows, tell)
         weights = parts.reward.weights if isinstance(parts.reward, WeightedReward) else {}
         self._watch = RewardWatch(weights)
+        self._history = MetricHistory()
         self._unscored: list[dict[str, float]] = []
 
     async def __call__(self) -> str:
@@ -73,10 +78,12 @@ class Run:
         self._tell(
             RunStarted(plan_text=str(self._plan), total_steps=self._plan.total_steps, start_step=ledger.state.trained)
         )
+        for event in recovered.untold:
+            self._tell(event)
         for text in (*self._plan.warnings, *recovered.notes):
             self._tell(Warned(text=text))
 
-        self._fill.restore(ledger.state)
+        self._filler.restore(ledger.state)
         began_after = ledger.state.batch
         if ledger.state.batch is None:
             await self._validate(ledger.progress(is_start=True), recovered=recovered.has_died)
@@ -100,7 +107,7 @@ class Run:
             return None
         await self._validate(self.ledger.progress(), recovered=has_died)
         await self._prune(self.ledger.state)
-        return self._reason_to_stop(self.rows.logged(self.ledger.state))
+        return self._reason_to_stop()
 
     async def _train(self) -> str:
         settings = self._parts.settings
@@ -112,7 +119,7 @@ class Run:
                 if settings.max_steps is not None and state.trained >= settings.max_steps:
                     return f"finished: max_steps={settings.max_steps} were trained"
                 began_s = time.monotonic()
-                batch = await self._fill.fill(state.next_index + len(self._unscored), reader)
+                batch = await self._filler.fill(state.next_index + len(self._unscored), reader)
                 if batch is None:
                     return self._finished()
                 if reason := await self._batch(batch, began_s):
@@ -120,7 +127,8 @@ class Run:
 
     def _finished(self) -> str:
         if self._unscored:
-            return f"finished, but for the last {len(self._unscored)} batches, which could not be scored; start again"
+            last = "last batch" if len(self._unscored) == 1 else f"last {len(self._unscored)} batches"
+            return f"finished, but for the {last}, which could not be scored; start again"
         return "finished: all batches were trained" if self.ledger.state.trained else "finished: nothing was trained"
 
     async def _batch(self, batch: FilledBatch, began_s: float) -> str | None:
@@ -135,9 +143,12 @@ class Run:
         for text in self._watch.note(gathered.groups):
             self._tell(Warned(text=text))
         if batch.is_unscored:
-            self._give_up_on_reward(counts)
+            self._note_unscored(counts)
             return None
-        kind, metrics = (Intended, self._with_carried(counts)) if trainable else (Emptied, counts)
+        # What was unscored before it is passed over for good now, and counted with it.
+        counts = functools.reduce(add_counts, self._unscored, counts)
+        self._unscored.clear()
+        kind, metrics = (Intended, add_counts(counts, ledger.state.carried)) if trainable else (Emptied, counts)
         ledger.note(
             kind(
                 index=batch.index,
@@ -153,11 +164,10 @@ class Run:
             self._tell(Warned(text=f"batch {batch.index} holds nothing to learn from: {why}"))
             if ledger.state.trained:
                 await self._validate(ledger.progress())
-            return None
+            return self._reason_to_stop()
         trained = await self._train_on(trainable, batch.index)
-        self._unscored.clear()
         ledger.note(trained)
-        self._fill.carry(batch)
+        self._filler.carry(batch)
         row = await self.rows.write_train(ledger.state, trained, batch.groups)
         ledger.note(Logged(index=batch.index, step=trained.step))
         seconds = time.monotonic() - began_s
@@ -173,11 +183,11 @@ class Run:
                 seconds=seconds,
             )
         )
-        row |= await self._validate(ledger.progress())
+        await self._validate(ledger.progress())
         await self._prune(ledger.state)
-        return self._reason_to_stop(row)
+        return self._reason_to_stop()
 
-    def _give_up_on_reward(self, counts: dict[str, float]) -> None:
+    def _note_unscored(self, counts: dict[str, float]) -> None:
         """Count a batch in which no episode could be scored, and stop the run when that goes on.
 
         Such a batch is no empty one: what it would have taught is not known. So it is not in the journal, and a run
@@ -190,10 +200,6 @@ class Run:
                 f"{self._failures.cause}",
                 "mend the reward and start again: the run goes on with the first of these batches",
             )
-
-    def _with_carried(self, counts: dict[str, float]) -> dict[str, float]:
-        """Return the counts of a batch, with those of the batches before it that have no row of their own."""
-        return functools.reduce(add_counts, self._unscored, add_counts(counts, self.ledger.state.carried))
 
     async def _train_on(self, groups: list[art.TrajectoryGroup], index: int) -> Trained:
         backend, settings, before = self._parts.backend, self._parts.settings, self.ledger.state.step
@@ -210,11 +216,25 @@ class Run:
                     "its batch was trained on twice"
                 )
             )
-        return Trained(index=index, step=result.step, metrics=self.rows.clean(result.metrics))
+        return Trained(
+            index=index,
+            step=result.step,
+            metrics=self.rows.clean(result.metrics),
+            not_finite=not_finite(result.metrics),
+        )
 
-    def _reason_to_stop(self, metrics: dict[str, Any]) -> str | None:
-        stop_when = self._parts.stop_when
-        reason = stop_when(self.ledger.progress(), metrics) if stop_when else None
+    def _reason_to_stop(self) -> str | None:
+        state, stop_when = self.ledger.state, self._parts.stop_when
+        if state.not_finite:
+            return (
+                f"stopped: {state.not_finite} in step {state.step}, so its weights cannot be trusted: go on from an "
+                "earlier checkpoint, with a lower learning rate"
+            )
+        if stop_when is None:
+            return None
+        self._history.read_on(self._parts.history_path, since_byte=state.history_bytes)
+        progress = dataclasses.replace(self.ledger.progress(), elapsed_s=self.ledger.elapsed_s)
+        reason = stop_when.reason(progress, self._history)
         return f"stopped: {reason}" if reason else None
 
 

@@ -11,6 +11,7 @@ from artkit.errors import ResumeError
 from artkit.scenarios import Cursor
 from artkit.training.journal import Batch, Began, Emptied, Ended, Entry, Intended, Logged, Trained, Validated
 from artkit.training.row import add_counts
+from artkit.training.standing import Mark, Standing
 
 __all__ = ["RunState", "settle"]
 
@@ -36,8 +37,12 @@ class RunState:
         unlogged: A training whose row may be missing from the history.
         empty_in_a_row: How many of the last batches of this session held nothing to train on.
         carried: Counts of those batches, for the next row.
+        not_finite: Which losses of the last training were NaN or infinite, in words.
         validated: Which validations were done at `step`.
+        standings: The first and the best validation of each set, by its name.
         elapsed_s: Seconds the run has taken.
+        step_elapsed_s: Seconds it had taken after the last training.
+        previous_elapsed_s: Seconds it had taken after the training before that.
         history_bytes: How long the history was when the run began; what stands before belongs to earlier runs.
     """
 
@@ -52,8 +57,12 @@ class RunState:
     unlogged: Trained | None = None
     empty_in_a_row: int = 0
     carried: Mapping[str, float] = field(default_factory=dict)
+    not_finite: str | None = None
     validated: frozenset[str] = frozenset()
+    standings: Mapping[str, Standing] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    step_elapsed_s: float = 0.0
+    previous_elapsed_s: float = 0.0
     history_bytes: int = 0
 
     @property
@@ -91,9 +100,12 @@ class RunState:
                     "pending": None,
                     "attempts": 0,
                     "unlogged": entry,
+                    "not_finite": entry.not_finite,
                     "empty_in_a_row": 0,
                     "carried": {},
                     "validated": self.validated if entry.step == self.step else frozenset(),
+                    "step_elapsed_s": entry.elapsed_s,
+                    "previous_elapsed_s": self.step_elapsed_s,
                 }
             case Logged():
                 changed |= {"unlogged": None}
@@ -109,6 +121,11 @@ class RunState:
             case Validated():
                 if entry.step == self.step:
                     changed |= {"validated": self.validated | {entry.name}}
+                if entry.mean is not None:
+                    mark = Mark(step=entry.step, mean=entry.mean, scores=entry.scores)
+                    known = self.standings.get(entry.name)
+                    standing = Standing.begun(mark) if known is None else known.after(mark)
+                    changed |= {"standings": {**self.standings, entry.name: standing}}
             case Ended():
                 # Whoever starts again after a stop has mended something, or wants to see.
                 changed |= {"empty_in_a_row": 0}

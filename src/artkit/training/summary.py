@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 from collections.abc import Mapping
@@ -45,8 +44,7 @@ async def _best(parts: Parts) -> tuple[int | None, float | None]:
     values = history.values(ranking.metric, at=await _saved(parts))
     if not values:
         return None, None
-    verdicts = dataclasses.replace(ranking, count=1).judge(frozenset(values), history)
-    best = next((step for step, verdict in verdicts.items() if verdict.keep), None)
+    best = next(iter(ranking.rank(frozenset(values), history)), None)
     return best, None if best is None else values[best]
 
 

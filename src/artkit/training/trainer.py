@@ -5,21 +5,20 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
-import reprlib
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
 from artkit.backends import closing_backend
-from artkit.bridge import backend_of, open_model, renamed_model, storage_dir_on
-from artkit.checkpoints import KeepAll, KeepBest, KeepLatest
+from artkit.bridge import backend_of, open_model, renamed_model, storage_dir_on, wandb_run
 from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance
-from artkit.tracking import ConsoleTracker, RunFinished, Warned
+from artkit.tracking import JsonlTracker, RunFinished, Warned
 from artkit.training.broadcast import Broadcast
+from artkit.training.completing import as_conditions, as_policy, as_trackers, as_validations
 from artkit.training.feed import Feed
-from artkit.training.parts import OWN_DIR, Parts, Resume, is_relative
+from artkit.training.parts import OWN_DIR, Parts, Resume
 from artkit.training.plan import Plan
 from artkit.training.preflight import check
 from artkit.training.rows import RowWriter
@@ -28,7 +27,7 @@ from artkit.training.run_lock import hold_run
 from artkit.training.settings import TrainerSettings
 from artkit.training.summary import summarize
 from artkit.training.type_checks import check_type
-from artkit.training.validating import ValidationResult, validate
+from artkit.training.validating import validate
 from artkit.training.validation import Validation
 from artkit.validation import AtEnd
 
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
     from artkit.rollouts import AnyRollout, GroupReward
     from artkit.tracking import Tracker
     from artkit.training.report import RunReport
-    from artkit.training.stopping import StopCondition
+    from artkit.training.stopping import StopCondition, StopFunction
+    from artkit.training.validation_result import ValidationResult
 
 __all__ = ["Trainer"]
 
@@ -61,7 +61,9 @@ class Trainer:
         checkpoint_policy: Which checkpoints to keep. None is `KeepBest() | KeepLatest()` where validation has an
             absolute reward, `KeepLatest(count=5)` where it is relative, `KeepAll()` without validation.
         filters: Which groups are not trained on; None trains on all.
-        stop_when: Asked after each step whether to stop.
+        stop_when: When to stop before the data ends: conditions joined by `|`, or a function of (progress, metrics)
+            that returns a reason or None. A run also stops when a loss is NaN or infinite, and when its reward
+            collapses (`stop_on_collapse`).
         trackers: Who is told what happens; None is a `ConsoleTracker()`.
         resume: "auto" goes on where the journal ends, if there is one; "never" begins anew on the present weights;
             "require" refuses to begin anew.
@@ -82,31 +84,32 @@ class Trainer:
         validation: Validation | Sequence[Validation] | None = None,
         checkpoint_policy: CheckpointPolicy | None = None,
         filters: GroupFilter | None = DropZeroVariance(),  # noqa: B008  # frozen
-        stop_when: StopCondition | None = None,
+        stop_when: StopCondition | StopFunction | None = None,
         trackers: Sequence[Tracker] | None = None,
         resume: Resume = "auto",
         settings: TrainerSettings = TrainerSettings(),  # noqa: B008  # frozen
     ) -> None:
         required = {"backend": backend, "rollout": rollout, "reward": reward, "settings": settings}
-        optional = {"checkpoint_policy": checkpoint_policy, "filters": filters, "stop_when": stop_when}
+        optional = {"checkpoint_policy": checkpoint_policy, "filters": filters}
         for name, part in (required | {name: part for name, part in optional.items() if part is not None}).items():
             check_type(name, part)
         if resume not in get_args(Resume):
             raise ConfigurationError(f"resume={resume!r} is no choice", f"give one of {', '.join(get_args(Resume))}")
-        validations = _as_tuple(validation)
-        policy, reason = _policy(checkpoint_policy, validations, reward)
+        feed = Feed.of(train, settings)
+        validations = as_validations(validation)
+        policy, reason = as_policy(checkpoint_policy, validations, reward)
         self._parts = Parts(
             model=model,
             backend=backend,
             rollout=rollout,
-            feed=Feed.of(train, settings),
+            feed=feed,
             reward=reward,
             validations=validations,
             checkpoint_policy=policy,
             policy_reason=reason,
             filters=filters,
-            stop_when=stop_when,
-            trackers=_trackers(trackers),
+            stop_when=as_conditions(stop_when, feed, reward),
+            trackers=as_trackers(trackers),
             resume=resume,
             settings=settings,
         )
@@ -160,17 +163,27 @@ class Trainer:
             finally:
                 shutil.rmtree(storage_dir_on(parts.backend, throw_away), ignore_errors=True)
 
-    async def evaluate(self) -> dict[str, ValidationResult]:
-        """Run every validation once with the model as it is, train nothing, log nothing, and return the results.
+    async def evaluate(
+        self, *, model: art.Model[Any, Any] | None = None, sets: Validation | Sequence[Validation | str] | None = None
+    ) -> dict[str, ValidationResult]:
+        """Run validations once, train nothing, log nothing, and return the results by the name of the set.
 
-        Opens the backend if the model is not registered or this trainer has closed it, and closes it then.
+        Opens the backend if the model is a trainable one that is not registered, or if this trainer has closed it, and
+        closes it then.
+
+        Args:
+            model: Any `art.Model` with an inference endpoint, such as the one to beat. None is the trainer's own.
+            sets: Validations, or names of the trainer's own. None is all of the trainer's own.
 
         Raises:
             ConfigurationError: A run of this trainer is under way, or something cannot work.
         """
-        parts = self._parts
+        # Nothing is trained here: what only a trainable model can do is asked of none but those.
+        asked = cast("art.TrainableModel[Any, Any]", model or self._parts.model)
+        parts = dataclasses.replace(self._parts, validations=self._sets(sets), model=asked)
         with self._alone("evaluate"):
-            must_open = self._has_closed or backend_of(parts.model) is None
+            is_closed = self._has_closed and backend_of(parts.model) is parts.backend
+            must_open = parts.model.trainable and (is_closed or backend_of(parts.model) is None)
             async with self._closing(Broadcast(parts.trackers)) if must_open else contextlib.nullcontext():
                 if must_open:
                     check(parts)
@@ -183,6 +196,18 @@ class Trainer:
                         for validation in parts.validations
                     }
 
+    def _sets(self, sets: Validation | Sequence[Validation | str] | None) -> tuple[Validation, ...]:
+        own = {validation.name: validation for validation in self._parts.validations}
+        if sets is None:
+            if not own:
+                raise ConfigurationError("the trainer has no validation to evaluate", "give sets=Validation(scenarios)")
+            return tuple(own.values())
+        wanted = [sets] if isinstance(sets, Validation | str) else sets
+        for name in wanted:
+            if isinstance(name, str) and name not in own:
+                raise ConfigurationError(f"sets={name!r} is no validation of the trainer", f"it has {', '.join(own)}")
+        return as_validations([own[each] if isinstance(each, str) else each for each in wanted])
+
     async def _run(self, parts: Parts) -> RunReport:
         tell = Broadcast(parts.trackers)
         async with self._closing(tell):
@@ -192,10 +217,12 @@ class Trainer:
             with hold_run(storage_dir_on(parts.backend, parts.model) / OWN_DIR), _disk_errors_explained(parts):
                 # Always, although the model may be registered already: a backend that was closed is opened again by it.
                 await open_model(parts.model, parts.backend)
-                run = Run(parts, tell)
-                reason = await run()
-                report = await summarize(parts, run, reason)
-        tell(RunFinished(report_text=str(report)))
+                tell.add(JsonlTracker(parts.own_dir / "events.jsonl"))
+                async with wandb_run(parts.model, tell=lambda text: tell(Warned(text=text))):
+                    run = Run(parts, tell)
+                    reason = await run()
+                    report = await summarize(parts, run, reason)
+            tell(RunFinished(report_text=str(report)))
         return report
 
     @contextlib.asynccontextmanager
@@ -205,6 +232,7 @@ class Trainer:
                 yield
         finally:
             self._has_closed = True
+            tell.close()
 
     @contextlib.contextmanager
     def _alone(self, what: str) -> Iterator[None]:
@@ -230,40 +258,3 @@ def _disk_errors_explained(parts: Parts) -> Iterator[None]:
         if error.errno in _DISK_ERRORS:
             error.add_note(f"the run keeps its files in {parts.own_dir.parent}; make room and start again: it resumes")
         raise
-
-
-def _as_tuple(validation: Validation | Sequence[Validation] | None) -> tuple[Validation, ...]:
-    if validation is None:
-        return ()
-    if isinstance(validation, Validation):
-        return (validation,)
-    hint = "give Validation(scenarios), or several in a list"
-    if not isinstance(validation, Sequence) or isinstance(validation, str | bytes):
-        raise ConfigurationError(f"validation={reprlib.repr(validation)} is no Validation", hint)
-    for item in validation:
-        if not isinstance(item, Validation):
-            raise ConfigurationError(f"validation holds items of type {type(item).__name__}, not Validation", hint)
-    return tuple(validation)
-
-
-def _trackers(given: Sequence[Tracker] | None) -> tuple[Tracker, ...]:
-    if given is None:
-        return (ConsoleTracker(),)
-    if not isinstance(given, Sequence) or isinstance(given, str | bytes):
-        shown = reprlib.repr(given)
-        raise ConfigurationError(f"trackers={shown} is no sequence of trackers", "put them into a list, also one alone")
-    for tracker in given:
-        check_type("tracker", tracker)
-    return tuple(given)
-
-
-def _policy(
-    given: CheckpointPolicy | None, validations: tuple[Validation, ...], reward: GroupReward
-) -> tuple[CheckpointPolicy, str]:
-    if given is not None:
-        return given, "as given"
-    if not validations:
-        return KeepAll(), "since nothing is validated: without a metric nothing is deleted"
-    if is_relative(validations[0].reward or reward):
-        return KeepLatest(count=5), "since a relative reward says which sibling was better, not which step is"
-    return KeepBest() | KeepLatest(), "since validation has an absolute reward"

@@ -63,7 +63,6 @@ _RULES: dict[str, tuple[Callable[[object], bool], str, str]] = {
     "schedule": (_is(ValidationSchedule), "validation schedule", "give one, such as Every(10) | AtEnd()"),
     "checkpoint_policy": (_is(CheckpointPolicy), "checkpoint policy", "give one, such as KeepBest() | KeepLatest()"),
     "filters": (_is(GroupFilter), "group filter", "give one, such as DropZeroVariance(); join several with |"),
-    "stop_when": (callable, "stop condition", "give a function of (progress, metrics) that returns a reason or None"),
     "tracker": (_has("handle"), "tracker: it has no method handle", "give one, such as ConsoleTracker()"),
     "settings": (_is(TrainerSettings), "TrainerSettings", "give TrainerSettings(…), whose arguments are the numbers"),
 }

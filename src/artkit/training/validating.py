@@ -1,19 +1,17 @@
-"""Running a validation, and what it comes to."""
+"""Running a validation."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import time
-from collections import defaultdict
 from collections.abc import Callable
-from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from artkit.bridge import loggable
+from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import RewardAdapter
-from artkit.rollouts import GatherCounts, MemberFinished, Rollout, gather_groups
-from artkit.training.row import is_own_metric, partial_counts
+from artkit.rollouts import GatheredGroups, MemberFinished, Rollout, gather_groups
+from artkit.training.failure_window import last_cause
+from artkit.training.validation_result import ValidationResult
 
 if TYPE_CHECKING:
     import art
@@ -22,62 +20,7 @@ if TYPE_CHECKING:
     from artkit.training.settings import TrainerSettings
     from artkit.training.validation import Validation
 
-__all__ = ["ValidationResult", "rollouts_per_scenario", "validate"]
-
-# Below this share of scored episodes a mean says more about what was lost than about the model.
-_RANKING_SHARE = 0.9
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ValidationResult:
-    """What one validation came to.
-
-    Attributes:
-        name: Which validation.
-        groups: One group per scenario, in order.
-        lost: Episodes that could not be scored or may not count.
-        counts: How the rollouts ended.
-        seconds: How long it took.
-    """
-
-    name: str
-    groups: list[art.TrajectoryGroup]
-    lost: list[art.Trajectory]
-    counts: GatherCounts
-    seconds: float
-
-    @property
-    def scored_share(self) -> float:
-        """The share of the episodes that were scored, in [0, 1]; those that a relative reward found alike left out."""
-        return self.counts.grouped / max(self.counts.started - self.counts.alike, 1)
-
-    @property
-    def ranks(self) -> bool:
-        """Whether this validation may rank a checkpoint: losing the hard scenarios must not look like progress."""
-        return self.counts.grouped > 0 and self.scored_share >= _RANKING_SHARE
-
-    @functools.cached_property  # large groups take long to be made safe for the log
-    def metrics(self) -> dict[str, float]:
-        """The mean reward, the mean of every metric over the episodes that have it, and the counts."""
-        values: dict[str, list[float]] = defaultdict(list)
-        groups = loggable(self.groups, is_taken=is_own_metric)
-        for group in groups:
-            for trajectory in group.trajectories:
-                values["reward"].append(trajectory.reward)
-                for name, value in trajectory.metrics.items():
-                    values[name].append(float(value))
-        means = {name: fmean(numbers) for name, numbers in values.items()}
-        return means | partial_counts(groups) | self.summary
-
-    @property
-    def summary(self) -> dict[str, float]:
-        """The counts alone."""
-        return {
-            "scenarios": float(len(self.groups)),
-            "scored_share": self.scored_share,
-            "rollouts_lost": float(sum(self.counts.lost.values())),
-            "rollouts_failed": float(sum(self.counts.failed.values())),
-        }
+__all__ = ["rollouts_per_scenario", "validate"]
 
 
 def rollouts_per_scenario(validation: Validation, reward: GroupReward, settings: TrainerSettings) -> int:
@@ -107,32 +50,48 @@ async def validate(
         settings: The trainer's settings.
         on_event: Told of each rollout as it ends.
 
+    Returns:
+        What it came to. Where every rollout failed, that is a result too, with its cause.
+
     Raises:
-        AllRolloutsFailedError: Every rollout failed, or more than `settings.max_exceptions`.
+        AllRolloutsFailedError: More than `settings.max_exceptions` rollouts failed.
+        OutageError: A service is gone.
     """
     started_s = time.perf_counter()
     reward = validation.reward or reward
-    gathered = await gather_groups(
-        _seeded(validation.rollout or rollout, settings.seed),
-        model,
-        validation.selected,
-        rollouts_per_group=rollouts_per_scenario(validation, reward, settings),
-        reward=reward,
-        max_exceptions=settings.max_exceptions,
-        max_concurrent=settings.max_concurrent,
-        on_event=on_event,
-    )
+    try:
+        gathered = await gather_groups(
+            _sampling_alike(validation, rollout, settings.seed),
+            model,
+            validation.selected,
+            rollouts_per_group=rollouts_per_scenario(validation, reward, settings),
+            reward=reward,
+            max_exceptions=settings.max_exceptions,
+            max_concurrent=settings.max_concurrent,
+            on_event=on_event,
+        )
+    except AllRolloutsFailedError as error:
+        if settings.max_exceptions is not None or not isinstance(error.gathered, GatheredGroups):
+            raise
+        gathered = error.gathered
     return ValidationResult(
         name=validation.name,
         groups=gathered.groups,
         lost=gathered.lost,
         counts=gathered.counts,
         seconds=time.perf_counter() - started_s,
+        pass_at=validation.pass_at,
+        success_threshold=validation.success_threshold,
+        cause="" if gathered.counts.grouped else last_cause(gathered),
     )
 
 
-def _seeded(rollout: AnyRollout, seed: int) -> AnyRollout:
-    """Give a rollout without a seed one, so that every validation samples alike."""
-    if isinstance(rollout, Rollout) and rollout.sampling.seed is None:
-        return dataclasses.replace(rollout, sampling=dataclasses.replace(rollout.sampling, seed=seed))
-    return rollout
+def _sampling_alike(validation: Validation, rollout: AnyRollout, seed: int) -> AnyRollout:
+    """Return the rollout of a validation; one without a seed gets one, so that every validation samples alike."""
+    rollout = validation.rollout or rollout
+    if not isinstance(rollout, Rollout):
+        return rollout
+    sampling = validation.sampling or rollout.sampling
+    if sampling.seed is None:
+        sampling = dataclasses.replace(sampling, seed=seed)
+    return dataclasses.replace(rollout, sampling=sampling)

@@ -13,7 +13,7 @@ from artkit.training.type_checks import check_type
 from artkit.validation import AtEnd, Every, ValidationSchedule
 
 if TYPE_CHECKING:
-    from artkit.rollouts import AnyRollout, GroupReward
+    from artkit.rollouts import AnyRollout, GroupReward, Sampling
     from artkit.scenarios import Scenario
 
 __all__ = ["Validation"]
@@ -35,7 +35,12 @@ class Validation:
             something only beside siblings.
         rollout: None is the trainer's own.
         reward: None is the trainer's own.
+        sampling: How replies are sampled, such as `Sampling(temperature=0)`; None is as the rollout says. Without a
+            seed in either, the trainer's is used.
         name: Names the set in the log.
+        pass_at: The k of each pass@k that is logged; each needs as many rollouts per scenario. None: where rewards are
+            0 or 1 and a scenario is played more than once, 1, 2, 4, … up to the rollouts of a scenario.
+        success_threshold: A reward of at least this is a success, for pass@k.
 
     Raises:
         ConfigurationError: No scenarios, a value out of its range, or a part that cannot work.
@@ -48,7 +53,10 @@ class Validation:
     rollouts_per_scenario: int | None = None
     rollout: AnyRollout | None = None
     reward: GroupReward | None = None
+    sampling: Sampling | None = None
     name: str = "val"
+    pass_at: Sequence[int] | None = None
+    success_threshold: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.scenarios:
@@ -61,6 +69,11 @@ class Validation:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1, or None")
+        most = self.rollouts_per_scenario
+        for k in self.pass_at or ():
+            if k < 1 or (most is not None and k > most):
+                limit = "" if most is None else f" to rollouts_per_scenario={most}"
+                raise ConfigurationError(f"pass_at={k!r} cannot be estimated", f"give whole numbers from 1{limit}")
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
             raise ConfigurationError(f"name={self.name!r} is no name for a metric", "use letters, digits, _, . and -")
 

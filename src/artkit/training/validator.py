@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from artkit.episodes import write_groups
 from artkit.tracking import ValidationFinished, Warned
 from artkit.training.journal import Validated
+from artkit.training.parts import is_relative
 from artkit.training.validating import validate
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from artkit.training.parts import Parts
     from artkit.training.rows import RowWriter
     from artkit.training.validation import Validation
-    from artkit.validation import Progress
+    from artkit.training.validation_result import ValidationResult
+    from artkit.validation import Comparison, Progress
 
 __all__ = ["Validator"]
 
@@ -57,15 +59,33 @@ class Validator:
                 settings=parts.settings,
                 on_event=functools.partial(self._tell.member, validation.name),
             )
-        write_groups(self._rows.recording(step, f"validation-{validation.name}"), result.groups, result.lost)
-        row = await self._rows.write_validation(result, step=step, is_first=is_first, recovered=recovered)
-        self._ledger.note(Validated(name=validation.name, step=step))
-        self._tell(ValidationFinished(name=validation.name, step=step, metrics=row, seconds=result.seconds))
+        write_groups(self._rows.validation_recording(validation, step), result.groups, result.lost)
+        comparisons = self._comparisons(validation, result)
+        row = await self._rows.write_validation(result, comparisons, step=step, is_first=is_first, recovered=recovered)
+        mean = result.metrics["reward"] if result.ranks else None
+        self._ledger.note(Validated(name=validation.name, step=step, mean=mean, scores=result.scores))
+        self._tell(
+            ValidationFinished(
+                name=validation.name,
+                step=step,
+                metrics=row,
+                seconds=result.seconds,
+                comparisons={f"the {name}, step {of}": str(found) for name, (of, found) in comparisons.items()},
+            )
+        )
         if not result.ranks:
+            cause = f"; the last cause: {result.cause}" if result.cause else ""
             self._tell(
                 Warned(
                     text=f"validation {validation.name!r} at step {step} could score only "
-                    f"{result.scored_share:.0%} of its episodes, so it ranks no checkpoint: {result.counts}"
+                    f"{result.scored_share:.0%} of its episodes, so it ranks no checkpoint: {result.counts}{cause}"
                 )
             )
         return row
+
+    def _comparisons(self, validation: Validation, result: ValidationResult) -> dict[str, tuple[int, Comparison]]:
+        """Compare with the first and the best of the set; a relative reward says nothing about other steps."""
+        standing = self._ledger.state.standings.get(validation.name)
+        if standing is None or not result.scores or is_relative(self._parts.reward_of(validation)):
+            return {}
+        return standing.compare(result.scores)
