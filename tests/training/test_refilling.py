@@ -14,6 +14,7 @@ from artkit import (
     DropZeroVariance,
     EveryEpoch,
     MinMembers,
+    ProgrammaticReward,
     ResumeError,
     RewardError,
     ScenarioOrder,
@@ -253,3 +254,18 @@ async def test_the_failures_of_a_step_count_together_over_its_refills(workshop: 
 
     groups, _ = read_groups(workshop.model_dir / "artkit" / "recordings" / "failed-000000.jsonl")
     assert [group.metadata["scenario_id"] for group in groups] == ["a", "b", "c"]
+
+
+async def test_what_could_not_be_scored_beside_carried_groups_is_played_again_too(workshop: Any) -> None:
+    """That something was left over from before says nothing of what these would have taught."""
+    flat(workshop, "a", "b")
+    data, settings = in_order(workshop, *"abcdegh"), {"max_extra_groups": 3, "max_empty_steps": 1}
+    broken = ProgrammaticReward(lambda episode: None if episode.scenario.id in "gh" else episode.environment_reward)
+
+    with pytest.raises(RewardError, match="no episode of the last batch could be scored"):
+        await workshop.trainer(train=data, reward=broken, settings=settings).run()
+    first = workshop.trained_ids()
+    await workshop.trainer(train=data, settings=settings).run()
+
+    assert (first, workshop.trained_ids()) == ([["c", "d"]], [["e", "g"], ["h"]])
+    assert list((workshop.model_dir / "artkit" / "recordings").glob("kept-*")) == []

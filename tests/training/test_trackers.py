@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -9,7 +11,8 @@ from typing import Any
 import art
 import pytest
 
-from artkit import Every, Validation
+from artkit import EnvironmentReward, Every, RewardError, Validation
+from artkit.testing import DiaryBackend
 from artkit.tracking import RolloutFinished, RunFinished, RunStarted, StepFinished, ValidationFinished, Warned
 
 
@@ -94,3 +97,57 @@ async def test_a_count_of_tokens_that_is_no_number_costs_nothing(workshop: Any) 
     assert report.steps == 2
     assert {event.tokens for event in workshop.told.of(RolloutFinished)} == {0}
     assert [event.tokens_per_s for event in workshop.told.of(StepFinished)] == [None, None]
+
+
+async def test_every_run_keeps_its_events_in_a_file_of_its_own(workshop: Any) -> None:
+    """What was warned about and why a checkpoint went is asked weeks later, when no screen knows it any more."""
+    await workshop.trainer(settings={"max_steps": 1}).run()
+    await workshop.trainer().run()
+
+    lines = (workshop.model_dir / "artkit" / "events.jsonl").read_text().splitlines()
+    events = [json.loads(line)["event"] for line in lines]
+    assert (events.count("RunStarted"), events.count("StepFinished"), events.count("RunFinished")) == (2, 2, 2)
+
+
+async def test_what_a_killed_session_could_not_tell_is_told_by_the_next(workshop: Any) -> None:
+    """Else there is a hole in the curve of whoever keeps one."""
+
+    class Killed(DiaryBackend):
+        async def train(self, model: Any, groups: Any, *, learning_rate: float = 0.0) -> Any:
+            await super().train(model, groups, learning_rate=learning_rate)
+            raise OSError("killed")
+
+    with pytest.raises(OSError, match="killed"):
+        await workshop.trainer(backend=Killed(workshop.server)).run()
+    assert workshop.told.of(StepFinished) == []
+
+    await workshop.trainer().run()
+
+    told = [(event.step, event.index, event.metrics["train/reward"]) for event in workshop.told.of(StepFinished)]
+    assert told == [(1, 0, 0.5), (2, 1, 0.5)]
+
+
+@pytest.mark.parametrize("ends_well", [True, False])
+async def test_a_tracker_that_can_be_closed_is_closed_however_the_run_ends(workshop: Any, ends_well: bool) -> None:
+    """A file or a cursor is given back; one that cannot be closed well costs nothing."""
+
+    class Closable(Broken):
+        closed = 0
+
+        def handle(self, event: Any) -> None:
+            pass
+
+        def close(self) -> None:
+            self.closed += 1
+            raise OSError("no disk")
+
+    tracker = Closable()
+    trainer = workshop.trainer(trackers=(tracker,), reward=EnvironmentReward() if ends_well else never_scored)
+    with contextlib.nullcontext() if ends_well else pytest.raises(RewardError):
+        await trainer.run()
+
+    assert tracker.closed == 1
+
+
+def never_scored(group: Any) -> Any:
+    raise RewardError("broken", "mend it")

@@ -109,6 +109,30 @@ async def test_later_validations_are_compared_with_the_first_and_the_best(
     assert told[-1]["the best, step 1"].startswith("worse: -2.000 (95 % interval ")
 
 
+async def test_a_validation_that_a_death_kept_out_of_the_journal_is_compared_with_all_the_same(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Its row and its recording are there."""
+    workshop.answers.replies = {name: ["0", "5"] for name in NAMES}
+    settings = {"groups_per_step": 1, "max_concurrent": 1}
+    data = workshop.scenarios("a", "b")
+
+    def trainer(**changes: Any) -> Any:
+        validation = held_out(*NAMES, schedule=Every(1))
+        return workshop.trainer(train=data, validation=validation, settings=settings | changes)
+
+    await trainer(max_steps=1).run()
+    journal = workshop.model_dir / "artkit" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"validated"' not in line and '"ended"' not in line))
+    await trainer().run()
+
+    rows = workshop.rows("val")
+    assert [(row["step"], row.get("val/reward_vs_first")) for row in rows] == [(1, None), (2, 5.0)]
+    told = [(event.step, event.metrics["val/reward"]) for event in workshop.told.of(ValidationFinished)]
+    assert told == [(1, 0.0), (1, 0.0), (2, 5.0)]
+
+
 async def test_what_only_one_of_two_validations_could_score_is_left_out_of_their_comparison(
     workshop: Any, held_out: Callable[..., Validation]
 ) -> None:

@@ -63,6 +63,8 @@ class ConsoleTracker:
             case ValidationFinished():
                 facts = self._facts(event.metrics, ("val", f"val/{event.name}"))
                 self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
+                for beside, verdict in event.comparisons.items():
+                    self._line(f"  beside {beside}: {verdict}")
                 self._is_ranked_anew = True
                 if self._bar is not None:
                     self._bar.forget_rollouts()

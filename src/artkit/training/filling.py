@@ -78,7 +78,7 @@ class FilledBatch:
     def is_unscored(self) -> bool:
         """Whether no episode could be scored, so that what the batch would have taught is not known."""
         counts = self.sampled.counts
-        return counts.started > 0 and not counts.grouped and not counts.alike and not self.carried
+        return counts.started > 0 and not counts.grouped and not counts.alike
 
     @property
     def groups(self) -> list[art.TrajectoryGroup]:
@@ -137,7 +137,7 @@ class Filler:
         self._rows = rows
         self._tell = tell
         self._carried: Sequence[art.TrajectoryGroup] = ()
-        self._carried_epoch = 0
+        self._carried_epoch = self._carried_from = 0
 
     def restore(self, state: RunState) -> None:
         """Load what the last batch of an earlier session left over."""
@@ -149,7 +149,7 @@ class Filler:
             self._tell(Warned(text=text))
             return
         self._carried, _ = read_groups(path, self._parts.feed.scenarios)
-        self._carried_epoch = state.batch.epoch
+        self._carried_epoch, self._carried_from = state.batch.epoch, state.batch.index
 
     async def fill(self, index: int, reader: Reader) -> FilledBatch | None:
         """Fill the next batch and record it; None where the data is at its end.
@@ -184,8 +184,8 @@ class Filler:
     def carry(self, batch: FilledBatch) -> None:
         """Keep what `batch` left over for the next one. What it was given is trained on: that recording goes."""
         if batch.carried:
-            self._rows.recording(batch.index - 1, _KEPT).unlink(missing_ok=True)
-        self._carried, self._carried_epoch = batch.kept, batch.epoch
+            self._rows.recording(self._carried_from, _KEPT).unlink(missing_ok=True)
+        self._carried, self._carried_epoch, self._carried_from = batch.kept, batch.epoch, batch.index
 
     def _filter(self, groups: Sequence[art.TrajectoryGroup]) -> FilterResult:
         filters = self._parts.filters

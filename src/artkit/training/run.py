@@ -127,8 +127,7 @@ class Run:
 
     def _finished(self) -> str:
         if self._unscored:
-            last = "last batch" if len(self._unscored) == 1 else f"last {len(self._unscored)} batches"
-            return f"finished, but for the {last}, which could not be scored; start again"
+            return f"finished, but for the {_last(len(self._unscored))}, which could not be scored; start again"
         return "finished: all batches were trained" if self.ledger.state.trained else "finished: nothing was trained"
 
     async def _batch(self, batch: FilledBatch, began_s: float) -> str | None:
@@ -196,9 +195,9 @@ class Run:
         self._unscored.append(counts)
         if len(self._unscored) >= self._parts.settings.max_empty_steps:
             raise RewardError(
-                f"no episode of the last {len(self._unscored)} batches could be scored; the last cause: "
+                f"no episode of the {_last(len(self._unscored))} could be scored; the last cause: "
                 f"{self._failures.cause}",
-                "mend the reward and start again: the run goes on with the first of these batches",
+                "mend the reward and start again: the run goes on with the first of what could not be scored",
             )
 
     async def _train_on(self, groups: list[art.TrajectoryGroup], index: int) -> Trained:
@@ -236,6 +235,10 @@ class Run:
         progress = dataclasses.replace(self.ledger.progress(), elapsed_s=self.ledger.elapsed_s)
         reason = stop_when.reason(progress, self._history)
         return f"stopped: {reason}" if reason else None
+
+
+def _last(count: int) -> str:
+    return "last batch" if count == 1 else f"last {count} batches"
 
 
 def _tokens(gathered: GatheredGroups) -> int:
