@@ -27,13 +27,13 @@ def lines_of(file: BinaryIO) -> Iterator[list[bytes]]:
         yield lines
 
 
-def may_hold(lines: Sequence[bytes], keys: Collection[str]) -> Sequence[bytes]:
+def may_hold(lines: Sequence[bytes], keys: Collection[str]) -> list[bytes]:
     """Return the lines that may hold a row with one of `keys`, without reading them as rows.
 
     A key stands in its line as it is, in quotes, unless something in the line is escaped: then the line is returned.
     """
     if not keys:
-        return ()
+        return []
     needles = [f'"{key}"'.encode("utf-8", "surrogatepass") for key in keys]
     # Looking for what they have in common is faster than looking for each, and the metrics of a split have much.
     first, last = min(needles), max(needles)

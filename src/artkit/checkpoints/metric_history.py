@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from artkit.checkpoints.history_lines import Row, lines_of, may_hold, rows_of
+from artkit.checkpoints.narrow_rows import NarrowRows
 
 __all__ = ["MetricHistory"]
 
@@ -45,6 +46,7 @@ class MetricHistory:
         # What is held of each line: the values of these metrics, or of all; and the names of the others, or not.
         self._held: frozenset[str] | None = None
         self._holds_names = False
+        self._narrow: tuple[frozenset[str], NarrowRows] | None = None
 
     @classmethod
     def read(cls, path: str | Path, *, metrics: Collection[str] | None = None, since_byte: int = 0) -> Self:
@@ -158,9 +160,34 @@ class MetricHistory:
 
     def _add(self, lines: list[bytes]) -> None:
         wanted = None if self._holds_names else self._held
-        rows, empty = rows_of(lines if wanted is None else may_hold(lines, wanted))
+        if wanted is not None:
+            lines = may_hold(lines, wanted)
+            if self._add_narrow(lines, wanted):
+                return
+        rows, empty = rows_of(lines)
         self.skipped_lines += empty
         self._add_rows(rows, wanted)
+
+    def _add_narrow(self, lines: list[bytes], wanted: frozenset[str]) -> bool:
+        """Add the `wanted` metrics of lines that are all well-formed rows; return whether they are."""
+        if self._narrow is None or self._narrow[0] != wanted:
+            self._narrow = wanted, NarrowRows(wanted)
+        columns = self._narrow[1].read(lines)
+        if columns is None:
+            return False
+        steps, by_metric = columns
+        if not all(type(step) is int and 0 <= step <= _MAX_STEP for step in steps):
+            return False
+        for name, numbers in by_metric.items():
+            found = [
+                (step, value)
+                for step, value in zip(steps, numbers, strict=True)
+                if value is not None and -_MAX <= value <= _MAX
+            ]
+            if found:
+                self._names.add(name)
+                self._columns.setdefault(name, _Column()).extend(found)
+        return True
 
     def _add_rows(self, rows: list[Row], wanted: frozenset[str] | None = None) -> None:
         of_step = [(step, row) for row in rows if (step := _step_of(row)) is not None]
