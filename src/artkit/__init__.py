@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from artkit.checkpoints import MetricHistory as MetricHistory
     from artkit.environments import Action as Action
     from artkit.environments import Environment as Environment
+    from artkit.environments import SingleTurnEnvironment as SingleTurnEnvironment
     from artkit.environments import StepResult as StepResult
     from artkit.environments import ToolCall as ToolCall
+    from artkit.environments import ToolEnvironment as ToolEnvironment
+    from artkit.environments import ToolResult as ToolResult
     from artkit.environments import play as play
+    from artkit.environments import tool as tool
     from artkit.episodes import Episode as Episode
     from artkit.episodes import FailureKind as FailureKind
     from artkit.episodes import FailurePolicy as FailurePolicy
     from artkit.episodes import FailureRecord as FailureRecord
     from artkit.episodes import StopReason as StopReason
+    from artkit.episodes import read_groups as read_groups
+    from artkit.episodes import write_groups as write_groups
     from artkit.errors import AllRolloutsFailedError as AllRolloutsFailedError
     from artkit.errors import ArtkitError as ArtkitError
     from artkit.errors import BackendError as BackendError
@@ -85,15 +91,21 @@ if TYPE_CHECKING:
     from artkit.rollouts import capture_partial as capture_partial
     from artkit.rollouts import gather_groups as gather_groups
     from artkit.scenarios import Cursor as Cursor
+    from artkit.scenarios import JsonlStream as JsonlStream
+    from artkit.scenarios import LoadedScenarios as LoadedScenarios
     from artkit.scenarios import PromptScenario as PromptScenario
     from artkit.scenarios import Scenario as Scenario
     from artkit.scenarios import ScenarioBatch as ScenarioBatch
+    from artkit.scenarios import ScenarioMixture as ScenarioMixture
     from artkit.scenarios import ScenarioOrder as ScenarioOrder
     from artkit.scenarios import ScenarioStream as ScenarioStream
     from artkit.scenarios import Split as Split
+    from artkit.scenarios import find_leaks as find_leaks
     from artkit.scenarios import from_dataset as from_dataset
     from artkit.scenarios import load_jsonl as load_jsonl
+    from artkit.scenarios import load_parquet as load_parquet
     from artkit.scenarios import split_scenarios as split_scenarios
+    from artkit.scenarios import stream_jsonl as stream_jsonl
     from artkit.tracking import CheckpointsPruned as CheckpointsPruned
     from artkit.tracking import ConsoleTracker as ConsoleTracker
     from artkit.tracking import JsonlTracker as JsonlTracker
@@ -176,6 +188,7 @@ _EXPORTS: dict[str, str] = {
     "GatherCounts": "artkit.rollouts",
     "GatheredGroups": "artkit.rollouts",
     "GroupFilter": "artkit.rewards",
+    "JsonlStream": "artkit.scenarios",
     "JsonlTracker": "artkit.tracking",
     "Judge": "artkit.rewards",
     "JudgeCounts": "artkit.rewards",
@@ -187,6 +200,7 @@ _EXPORTS: dict[str, str] = {
     "KeepLatest": "artkit.checkpoints",
     "Limits": "artkit.rollouts",
     "LiteLLMJudge": "artkit.rewards",
+    "LoadedScenarios": "artkit.scenarios",
     "MaxCost": "artkit.training",
     "MaxMinutes": "artkit.training",
     "MemberFinished": "artkit.rollouts",
@@ -218,9 +232,11 @@ _EXPORTS: dict[str, str] = {
     "SamplingRequest": "artkit.transport",
     "Scenario": "artkit.scenarios",
     "ScenarioBatch": "artkit.scenarios",
+    "ScenarioMixture": "artkit.scenarios",
     "ScenarioOrder": "artkit.scenarios",
     "ScenarioStream": "artkit.scenarios",
     "Score": "artkit.rewards",
+    "SingleTurnEnvironment": "artkit.environments",
     "Split": "artkit.scenarios",
     "StepFinished": "artkit.tracking",
     "StepResult": "artkit.environments",
@@ -230,7 +246,9 @@ _EXPORTS: dict[str, str] = {
     "TensorBoardTracker": "artkit.tracking",
     "TextGrader": "artkit.rewards",
     "ToolCall": "artkit.environments",
+    "ToolEnvironment": "artkit.environments",
     "ToolError": "artkit.errors",
+    "ToolResult": "artkit.environments",
     "Tracker": "artkit.tracking",
     "TrackingEvent": "artkit.tracking",
     "Trainer": "artkit.training",
@@ -249,6 +267,7 @@ _EXPORTS: dict[str, str] = {
     "diagnose_reward": "artkit.rewards",
     "estimate": "artkit.validation",
     "exact_match": "artkit.rewards",
+    "find_leaks": "artkit.scenarios",
     "from_dataset": "artkit.scenarios",
     "gather_groups": "artkit.rollouts",
     "json_schema": "artkit.rewards",
@@ -256,6 +275,7 @@ _EXPORTS: dict[str, str] = {
     "last_number": "artkit.rewards",
     "load_checkpoint": "artkit.training",
     "load_jsonl": "artkit.scenarios",
+    "load_parquet": "artkit.scenarios",
     "make_trainable_model": "artkit.bridge",
     "mean_pass_at_k": "artkit.validation",
     "normalised": "artkit.rewards",
@@ -264,12 +284,16 @@ _EXPORTS: dict[str, str] = {
     "pass_at_k": "artkit.validation",
     "play": "artkit.environments",
     "prune_checkpoints": "artkit.training",
+    "read_groups": "artkit.episodes",
     "regex_match": "artkit.rewards",
     "reply_text": "artkit.rewards",
     "reward_figures": "artkit.rewards",
     "scenario_label": "artkit.rewards",
     "split_scenarios": "artkit.scenarios",
+    "stream_jsonl": "artkit.scenarios",
     "token_f1": "artkit.rewards",
+    "tool": "artkit.environments",
+    "write_groups": "artkit.episodes",
 }
 
 __all__ = list(_EXPORTS)

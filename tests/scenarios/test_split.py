@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artkit.errors import ConfigurationError
-from artkit.scenarios import PromptScenario, Scenario, find_leaks, split_scenarios
+from artkit.scenarios import PromptScenario, Scenario, split_scenarios
 
 names = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=30)
 shares = st.floats(0.01, 0.99)
@@ -77,17 +77,71 @@ def test_one_task_under_two_ids_is_refused_on_two_sides() -> None:
     )
 
 
-def test_find_leaks_names_equal_ids_and_equal_messages() -> None:
-    """For the sets that a user split himself."""
-    train = [PromptScenario(id="a", messages="x"), PromptScenario(id="b", messages="y"), Scenario(id="c")]
-    validation = [PromptScenario(id="d", messages="y"), Scenario(id="c"), PromptScenario(id="e", messages="z")]
+def test_a_near_duplicate_on_two_sides_is_refused_unless_allowed() -> None:
+    """Case and white space make no other task, but where they do the user may say so."""
+    items = [PromptScenario(id=str(n), messages="What is 2 + 3?" + " " * n) for n in range(20)]
 
-    assert find_leaks(train, validation) == (("b", "d"), ("c", "c"))
+    with pytest.raises(ConfigurationError, match='match="exact" allows near-duplicates'):
+        split_scenarios(items, validation=0.5)
+    assert len(split_scenarios(items, validation=0.5, match="exact").train) < 20
 
 
-def test_scenarios_of_another_type_are_told_apart_by_id() -> None:
-    """Their environment may draw everything else from it."""
-    assert find_leaks([Scenario(id="seed-1")], [Scenario(id="seed-2")]) == ()
+kinds = st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9)), unique=True, max_size=30)
+
+
+@given(kinds, shares, st.integers(0, 3))
+def test_every_kind_has_its_share_to_one_scenario(pairs: list[tuple[str, int]], share: float, seed: int) -> None:
+    """A rare kind is neither missing from validation by chance nor all of it."""
+    items = scenarios(f"{kind}{number}" for kind, number in pairs)
+    split = split_scenarios(items, validation=share, seed=seed, stratify_by=lambda item: item.id[0])
+
+    assert sorted(item.id for item in (*split.train, *split.validation)) == sorted(item.id for item in items)
+    for kind in "abc":
+        size, held_out = (sum(item.id[0] == kind for item in part) for part in (items, split.validation))
+        assert abs(held_out - share * size) < 1
+
+
+@given(kinds, shares)
+def test_in_a_stratum_the_lowest_hashes_are_held_out(pairs: list[tuple[str, int]], share: float) -> None:
+    """So a larger share only moves scenarios into validation, and the order of the data counts for nothing."""
+    items = scenarios(f"{kind}{number}" for kind, number in pairs)
+    ways = [{"validation": size, "stratify_by": lambda item: item.id[0]} for size in (share, share / 2)]
+    more, less = (set(split_scenarios(items, **way).validation) for way in ways)
+
+    assert less <= more
+    assert set(split_scenarios(items[::-1], **ways[0]).validation) == more
+
+
+def test_small_strata_have_their_share_together() -> None:
+    """A tenth of four is none, but a hundred times none is not a tenth."""
+    items = scenarios(str(number) for number in range(400))
+    split = split_scenarios(items, validation=0.1, stratify_by=lambda item: int(item.id) // 4)
+
+    assert 30 < len(split.validation) < 50
+
+
+@given(kinds, shares)
+def test_groups_of_one_kind_stay_together_and_keep_its_share(pairs: list[tuple[str, int]], share: float) -> None:
+    """To one group; here the groups are of up to five."""
+    items = scenarios(f"{kind}{number}" for kind, number in pairs)
+    split = split_scenarios(
+        items,
+        validation=share,
+        group_by=lambda item: item.id[0] + str(int(item.id[1:]) // 5),
+        stratify_by=lambda item: item.id[0],
+    )
+    groups = [{item.id[0] + str(int(item.id[1:]) // 5) for item in side} for side in split]
+
+    assert not groups[0] & groups[1]
+    for kind in "abc":
+        size, held_out = (sum(item.id[0] == kind for item in part) for part in (items, split.validation))
+        assert abs(held_out - share * size) < 1 + 5
+
+
+def test_a_group_of_two_kinds_is_refused() -> None:
+    """It can't be on one side and have its share in both kinds."""
+    with pytest.raises(ConfigurationError, match="the group 'all' is of two kinds: 'a' and 'b'"):
+        split_scenarios(scenarios("ab"), group_by=lambda _: "all", stratify_by=lambda item: item.id)
 
 
 @pytest.mark.parametrize("share", [0, 1, -0.1, 1.5, float("nan")])

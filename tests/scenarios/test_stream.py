@@ -124,6 +124,12 @@ async def test_a_source_that_does_not_seek_is_not_resumed() -> None:
         await take(stream, 2, Cursor(0, 4))
 
 
+def test_a_stream_says_whether_it_can_be_resumed() -> None:
+    """Before a run is started that can't be."""
+    assert repr(ScenarioStream(iter(()))).endswith("can not be resumed)")
+    assert repr(ScenarioStream(Seekable(3))).endswith("can be resumed)")
+
+
 async def test_a_used_iterator_does_not_begin_again() -> None:
     """Its first items are gone; going on where it stands is fine."""
     stream = ScenarioStream(scenarios())

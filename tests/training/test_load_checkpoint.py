@@ -81,24 +81,45 @@ async def test_an_unknown_step_names_those_that_there_are(model: Any) -> None:
         assert str(caught.value) == f"'agent' has no checkpoint of step {step} (hint: there are those of steps 5, 9)"
 
 
-async def test_an_unknown_metric_names_those_that_there_are(workshop: Any, model: Any) -> None:
-    """A misspelt name is the usual cause; nothing logged is the other."""
+async def test_an_unknown_metric_names_the_one_that_is_meant_or_those_that_there_are(workshop: Any, model: Any) -> None:
+    """A misspelt name is the usual cause; nothing logged is the other. A run logs dozens: not all are named."""
     await prune_checkpoints(model, KeepLatest(2))
     path = workshop.model_dir / "history.jsonl"
-    with pytest.raises(CheckpointError) as misspelt:
-        await load_checkpoint(model, "best", metric="val/rewards")
+    log(workshop.model_dir, {9: {"val/reward": 0.5, **{f"val/{letter}": 1 for letter in "abcdefghijklmno"}}})
+    hints = {}
+    for metric in ("val/rewards", "reward", "val/wins"):
+        with pytest.raises(CheckpointError, match=f"no {metric} for any of the checkpoints, those of steps 8, 9") as no:
+            await load_checkpoint(model, "best", metric=metric)
+        hints[metric] = no.value.hint
     path.unlink()
     with pytest.raises(CheckpointError) as unlogged:
         await load_checkpoint(model, "best")
 
-    assert str(misspelt.value) == (
-        f"no val/rewards for any of the checkpoints, those of steps 8, 9 "
-        f"(hint: {str(path)!r} holds val/cost, val/reward)"
-    )
-    assert str(unlogged.value) == (
-        f"no val/reward for any of the checkpoints, those of steps 8, 9 "
-        f"(hint: {str(path)!r} holds no metric: validate, or give a step)"
-    )
+    assert hints["val/rewards"] == "did you mean 'val/reward'?"
+    assert hints["reward"] == "did you mean 'val/reward'?"
+    assert hints["val/wins"].startswith(f"{str(path)!r} holds val/")
+    assert hints["val/wins"].endswith(" and 8 others")
+    assert unlogged.value.hint == f"{str(path)!r} holds no metric: validate, or give a step"
+
+
+async def test_the_lower_bound_names_what_the_policy_keeps_and_the_report_calls_best(
+    workshop: Any, held_out: Any
+) -> None:
+    """Of a lucky validation the mean is high and the lower end is not."""
+    names = [f"{number:02}" for number in range(8)]
+    # At step 1 each scenario scores 1; at step 2 one scores 9 and the others 0, which is the better mean.
+    workshop.answers.replies = {name: ["1", "9" if name == "00" else "0"] for name in names}
+    policy = KeepBest(bound="lower") | KeepLatest()
+    report = await workshop.trainer(
+        train=workshop.scenarios("a", "b"),
+        validation=held_out(*names, schedule=Every(1)),
+        checkpoint_policy=policy,
+        settings={"groups_per_step": 1, "max_concurrent": 1},
+    ).run()
+
+    lower = await load_checkpoint(workshop.model(), "best", bound="lower")
+    assert (lower, report.best_step) == (at(workshop, 1), 1)
+    assert await load_checkpoint(workshop.model(), "best") == at(workshop, 2)
 
 
 @pytest.mark.parametrize("which", ["newest", True, 2.5, None])
@@ -112,6 +133,8 @@ async def test_a_ranking_that_cannot_work_is_refused(model: Any) -> None:
     """The same is said of a policy."""
     with pytest.raises(ConfigurationError, match=r"mode='most'\) is unknown"):
         await load_checkpoint(model, "best", mode="most")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match=r"bound='upper'\) is unknown"):
+        await load_checkpoint(model, "best", bound="upper")  # type: ignore[arg-type]
 
 
 async def test_a_model_whose_files_are_here_needs_no_backend(workshop: Any, model: Any) -> None:

@@ -13,6 +13,9 @@ from artkit import (
     KeepAll,
     KeepBest,
     KeepLatest,
+    Never,
+    NoImprovement,
+    RewardCollapse,
     Rollout,
     Sampling,
     Score,
@@ -42,6 +45,7 @@ def test_the_plan_says_what_will_run(workshop: Any, held_out: Callable[..., Vali
         "train: 4 scenarios, 3 epoch(s), 6 steps of 2 groups x 2 rollouts on DiaryBackend, learning rate 1e-05",
         f"reward: {EnvironmentReward()!r}; filter: DropZeroVariance()",
         "validate 'val': 2 scenarios x 1 rollouts, AtEnd()",
+        f"stop before the end: {RewardCollapse()!r}",
         "checkpoints: KeepBest() | KeepLatest(), since validation has an absolute reward".replace(
             "KeepBest() | KeepLatest()", repr(KeepBest() | KeepLatest())
         ),
@@ -71,6 +75,22 @@ def test_the_default_checkpoint_policy_follows_from_the_validation(
     plan = workshop.trainer(reward=reward, validation=held_out() if has_validation else None).plan()
 
     assert plan.lines[-1].startswith(f"checkpoints: {policy!r}, since ")
+
+
+def test_a_validation_that_is_never_due_is_none_to_the_default_policy(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """It is for `evaluate()` alone; nobody has asked for a ranking."""
+    plan = workshop.trainer(validation=held_out(schedule=Never())).plan()
+
+    assert plan.lines[-1].startswith(f"checkpoints: {KeepAll()!r}, since nothing is validated")
+
+
+def test_stopping_by_a_relative_reward_is_warned_about(workshop: Any, held_out: Callable[..., Validation]) -> None:
+    """Its mean stays where it is however good the model gets."""
+    plan = workshop.trainer(reward=Beside(), validation=held_out(), stop_when=NoImprovement(3)).plan()
+
+    assert [text for text in plan.warnings if "goes by a relative reward" in text] != []
 
 
 def test_ranking_by_a_relative_reward_is_warned_about(workshop: Any, held_out: Callable[..., Validation]) -> None:

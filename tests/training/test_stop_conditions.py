@@ -467,6 +467,18 @@ def test_a_reward_that_recovers_in_time_is_no_collapse() -> None:
         ({"loss/train": 0.5, "loss/grad_norm": 1e300, "gradient_norm": 10**400}, None),
         ({"reward_gain": float("nan"), "grade": float("nan"), "upgrades": float("nan"), "glossary": np.nan}, None),
         ({"loss/importance_ratio_p99": float("inf"), "loss/clipped_token_fraction": float("nan")}, None),
+        ({"loss/ratio": float("inf"), "loss/ratios/max": float("inf"), "Loss-Fraction": float("nan")}, None),
+        *(
+            ({name: float("nan")}, f"{name} is nan")
+            for name in (
+                "generation_loss",
+                "calibration_loss",
+                "duration_loss",
+                "loss/iteration",
+                "loss/diffraction",
+                "grad_norm/generation",
+            )
+        ),
         ({"loss": None, "losses": [float("nan")], "grads": np.array([1.0, np.nan]), "loss_name": "nan"}, None),
         ({}, None),
     ],

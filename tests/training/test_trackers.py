@@ -6,6 +6,7 @@ import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import art
@@ -13,7 +14,15 @@ import pytest
 
 from artkit import EnvironmentReward, Every, RewardError, Validation
 from artkit.testing import DiaryBackend
-from artkit.tracking import RolloutFinished, RunFinished, RunStarted, StepFinished, ValidationFinished, Warned
+from artkit.tracking import (
+    JsonlTracker,
+    RolloutFinished,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+    ValidationFinished,
+    Warned,
+)
 
 
 @dataclass
@@ -125,6 +134,7 @@ async def test_what_a_killed_session_could_not_tell_is_told_by_the_next(workshop
 
     told = [(event.step, event.index, event.metrics["train/reward"]) for event in workshop.told.of(StepFinished)]
     assert told == [(1, 0, 0.5), (2, 1, 0.5)]
+    assert [event.start_step for event in workshop.told.of(RunStarted)] == [0, 0]
 
 
 @pytest.mark.parametrize("ends_well", [True, False])
@@ -151,3 +161,32 @@ async def test_a_tracker_that_can_be_closed_is_closed_however_the_run_ends(works
 
 def never_scored(group: Any) -> Any:
     raise RewardError("broken", "mend it")
+
+
+async def test_a_validation_that_is_told_late_is_told_with_its_own_numbers(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Several sets share a step, and the training of that step too."""
+    workshop.answers.replies = {"x": "2", "y": "2", "z": "9"}
+    validations = [held_out(schedule=Every(1)), held_out("z", name="hard", schedule=Every(1))]
+    await workshop.trainer(validation=validations, settings={"max_steps": 1}).run()
+    journal = workshop.model_dir / "artkit" / "journal.jsonl"
+    lines = journal.read_text().splitlines(keepends=True)
+    journal.write_text("".join(line for line in lines if '"validated"' not in line and '"ended"' not in line))
+    workshop.told.events.clear()
+
+    await workshop.trainer(validation=validations, settings={"max_steps": 1}).run()
+
+    first, second = [event.metrics for event in workshop.told.of(ValidationFinished)]
+    assert (first["val/reward"], second["val/hard/reward"]) == (2.0, 9.0)
+    assert [name for name in first if not name.startswith("val/") or name.startswith("val/hard/")] == []
+    assert [name for name in second if not name.startswith("val/hard/")] == []
+
+
+async def test_a_smoke_test_is_told_to_nobody_who_keeps_it(workshop: Any, tmp_path: Path) -> None:
+    """The curve of the run must not hold a run that never was."""
+    tracker = JsonlTracker(tmp_path / "events.jsonl")
+
+    await workshop.trainer(trackers=(tracker, workshop.told)).smoke()
+
+    assert (tracker.path.exists(), workshop.told.events) == (False, [])

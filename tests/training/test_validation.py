@@ -35,6 +35,13 @@ if TYPE_CHECKING:
         ({"scenarios": []}, "leaves nothing to validate on"),
         ({"max_scenarios": 0}, "max_scenarios=0 is not positive"),
         ({"rollouts_per_scenario": 0}, "rollouts_per_scenario=0 is not positive"),
+        ({"rollouts_per_scenario": 2.5}, "rollouts_per_scenario=2.5 is not positive"),
+        ({"max_scenarios": "2"}, "max_scenarios='2' is not positive"),
+        ({"pass_at": 2}, "pass_at=2 is no sequence"),
+        ({"pass_at": [1.5]}, "pass_at=1.5 cannot be estimated"),
+        ({"sampling": {"temperature": 0}}, "is no Sampling"),
+        ({"success_threshold": float("nan")}, "success_threshold=nan is no finite number"),
+        ({"success_threshold": "x"}, "success_threshold='x' is no finite number"),
         ({"name": "hard/ones"}, "'hard/ones' is no name for a metric"),
     ],
 )

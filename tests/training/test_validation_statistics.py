@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,7 @@ from artkit import (
 )
 from artkit.testing import ChatServer, Reply
 from artkit.tracking import ValidationFinished, Warned
+from artkit.training.standing import Mark, Standing
 
 NAMES = [f"{number:02}" for number in range(12)]
 
@@ -106,7 +108,7 @@ async def test_later_validations_are_compared_with_the_first_and_the_best(
     told = [event.comparisons for event in workshop.told.of(ValidationFinished)]
     assert list(told[-1]) == ["the first, step 0", "the best, step 1"]
     assert told[-1]["the first, step 0"].startswith("better: +3.000 (95 % interval ")
-    assert told[-1]["the best, step 1"].startswith("worse: -2.000 (95 % interval ")
+    assert told[-1]["the best, step 1"].startswith("worse: -2.000 (98.3333 % interval ")
 
 
 async def test_a_validation_that_a_death_kept_out_of_the_journal_is_compared_with_all_the_same(
@@ -254,3 +256,44 @@ async def test_a_result_prints_as_one_line(workshop: Any, held_out: Callable[...
     )
     assert str(results["none"]).startswith("none: nothing could be scored: BadRequestError: ")
     assert "Trajectory" not in repr(results)
+
+
+async def test_sets_that_cannot_work_are_refused_by_evaluate_too(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Two of one name would give one result; a set of training data says nothing."""
+    async with ChatServer(lambda body: "7") as other:
+        rival = art.Model(
+            name="rival",
+            project="workshop",
+            inference_model_name="rival",
+            inference_base_url=other.base_url,
+            inference_api_key=other.api_key,
+        )
+        trainer = workshop.trainer()
+
+        for sets, message in (
+            ([held_out(), held_out("z")], "two validations share a name"),
+            (held_out("a", "x"), "1 scenarios of validation 'val' are trained on too"),
+            (held_out(pass_at=(4,)), "with 1 rollouts per scenario"),
+        ):
+            with pytest.raises(ConfigurationError, match=message):
+                await trainer.evaluate(model=rival, sets=sets)
+
+
+async def test_a_model_that_never_changes_is_seldom_called_worse_than_its_luckiest_validation(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """The best of many was lucky too."""
+    chance = random.Random(1)
+    names = [f"{number:02}" for number in range(64)]
+    standing, verdicts = None, []
+    for step in range(200):
+        scores = {name: float(chance.random() < 0.5) for name in names}
+        mark = Mark(step=step, mean=sum(scores.values()) / 64, scores=scores)
+        if standing is not None:
+            verdicts += [found.verdict for name, (_, found) in standing.compare(scores).items() if name == "best"]
+        standing = Standing.begun(mark) if standing is None else standing.after(mark)
+
+    assert verdicts.count("worse") <= 4
+    assert len(verdicts) > 150

@@ -3,9 +3,36 @@
 from __future__ import annotations
 
 from artkit.environments.action import Action, ToolCall
+from artkit.environments.check import (
+    EnvironmentFinding,
+    EnvironmentReport,
+    LikelyCause,
+    Promise,
+    check_environment,
+)
 from artkit.environments.closing import run_then_close
 from artkit.environments.environment import Environment
 from artkit.environments.play import Actor, Play, play
+from artkit.environments.single_turn import SingleTurnEnvironment
 from artkit.environments.step_result import StepResult
+from artkit.environments.tools import ToolEnvironment, ToolResult, tool
 
-__all__ = ["Action", "Actor", "Environment", "Play", "StepResult", "ToolCall", "play", "run_then_close"]
+__all__ = [
+    "Action",
+    "Actor",
+    "Environment",
+    "EnvironmentFinding",
+    "EnvironmentReport",
+    "LikelyCause",
+    "Play",
+    "Promise",
+    "SingleTurnEnvironment",
+    "StepResult",
+    "ToolCall",
+    "ToolEnvironment",
+    "ToolResult",
+    "check_environment",
+    "play",
+    "run_then_close",
+    "tool",
+]

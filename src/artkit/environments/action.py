@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage
 
-__all__ = ["Action", "ToolCall", "parse_arguments"]
+__all__ = ["Action", "ToolCall", "WrittenCall", "parse_arguments", "written_calls"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class ToolCall:
     """One tool call of the model.
 
     Attributes:
-        id: The server's id of the call; the answer carries the same.
+        id: The server's id of the call, or one made up where it gave none; the answer carries the same.
         name: The tool's name, as the model wrote it.
         arguments: The parsed arguments; empty where they could not be parsed.
         error: Why the arguments could not be parsed, or None. Bad JSON is a value here, not an exception.
@@ -50,8 +51,28 @@ class Action:
     @cached_property
     def tool_calls(self) -> tuple[ToolCall, ...]:
         """The tool calls of the reply, in order."""
-        calls = self.message.tool_calls or ()
-        return tuple(_parse(call) for call in calls)
+        return tuple(_parse(call) for call in written_calls(self.message))
+
+
+class WrittenCall(NamedTuple):
+    """A tool call as the model wrote it, with the texts that a request must have.
+
+    Attributes:
+        id: The server's, or the call's place in its message where there is none: an answer needs one.
+        name: The tool's name; "" where there is none.
+        arguments: The text of the arguments; where a server sent an object for it, that object as JSON.
+        kind: The kind of call, where it is no function call; else None.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    kind: str | None = None
+
+
+def written_calls(message: ChatCompletionMessage) -> list[WrittenCall]:
+    """Return the tool calls of `message`, in order; the OpenAI client checks nothing of what the server sent."""
+    return [_written(call, index) for index, call in enumerate(message.tool_calls or ())]
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
@@ -75,12 +96,25 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
     return value, None
 
 
-def _parse(call: Any) -> ToolCall:
-    function = getattr(call, "function", None)
+def _written(call: Any, index: int) -> WrittenCall:
+    call_id = str(_get(call, "id") or f"call_{index}")
+    function = _get(call, "function")
     if function is None:
-        return ToolCall(call.id, "", {}, f"a call of type {call.type!r} is not a function call")
-    arguments, error = parse_arguments(function.arguments or "")
-    return ToolCall(call.id, function.name or "", arguments, error)
+        return WrittenCall(call_id, "", "", str(_get(call, "type")))
+    arguments = _get(function, "arguments")
+    text = arguments if isinstance(arguments, str) else "" if arguments is None else json.dumps(arguments)
+    return WrittenCall(call_id, str(_get(function, "name") or ""), text)
+
+
+def _parse(call: WrittenCall) -> ToolCall:
+    if call.kind is not None:
+        return ToolCall(call.id, "", {}, f"a call of type {call.kind!r} is not a function call")
+    arguments, error = parse_arguments(call.arguments)
+    return ToolCall(call.id, call.name, arguments, error)
+
+
+def _get(value: Any, name: str) -> Any:
+    return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def _refuse(constant: str) -> NoReturn:

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.safe_values import safe_json, safe_text
-from artkit.environments.action import parse_arguments
+from artkit.environments.action import parse_arguments, written_calls
 from artkit.errors import EnvironmentContractError
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage
+
+    from artkit.environments.action import WrittenCall
 
 __all__ = ["as_messages", "as_sent", "as_tools"]
 
@@ -52,8 +54,8 @@ def as_sent(message: ChatCompletionMessage) -> dict[str, Any]:
     parse what they get.
     """
     sent: dict[str, Any] = {"role": "assistant", "content": safe_text(message.content or "")}
-    if message.tool_calls:
-        sent["tool_calls"] = [_sent_call(call) for call in message.tool_calls]
+    if calls := written_calls(message):
+        sent["tool_calls"] = [_sent_call(call) for call in calls]
     return sent
 
 
@@ -78,13 +80,11 @@ def _sendable(value: Mapping[str, Any], source: str) -> dict[str, Any]:
     return dict(value)
 
 
-def _sent_call(call: Any) -> dict[str, Any]:
-    function = getattr(call, "function", None)
-    name, arguments = (function.name, function.arguments) if function else ("", "")
+def _sent_call(call: WrittenCall) -> dict[str, Any]:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": safe_text(name or ""), "arguments": _safe_arguments(safe_text(arguments or ""))},
+        "function": {"name": safe_text(call.name), "arguments": _safe_arguments(safe_text(call.arguments))},
     }
 
 

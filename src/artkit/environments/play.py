@@ -11,6 +11,7 @@ from artkit.environments.action import Action
 from artkit.environments.closing import run_then_close
 from artkit.environments.messages import as_messages, as_sent, as_tools
 from artkit.environments.step_result import StepResult
+from artkit.environments.tools import ToolEnvironment
 from artkit.episodes import StopReason
 from artkit.errors import EnvironmentContractError
 
@@ -48,7 +49,10 @@ class Play:
         actor: Who replies.
         episode: Where turns, metrics and the end are written.
         max_turns: A limit beside the environment's own; the smaller holds. None means no further limit.
-        step_timeout_s: How long one `step` of the environment may take. None means no limit.
+        step_timeout_s: How long one `step` of the environment may take, or each tool of a `ToolEnvironment`. None means
+            no limit.
+        stop_when_truncated: Whether the first reply that was cut off at its token limit ends the episode. If not, it
+            goes to `step`, with the finish reason "length".
 
     Attributes:
         waiting_for: Whom the play is waiting for, or was when it was cut short.
@@ -62,6 +66,7 @@ class Play:
         *,
         max_turns: int | None = None,
         step_timeout_s: float | None = None,
+        stop_when_truncated: bool = True,
     ) -> None:
         self.waiting_for: Literal["model", "environment"] = "environment"
         self._environment = environment
@@ -69,6 +74,9 @@ class Play:
         self._episode = episode
         self._max_turns = max_turns
         self._step_timeout_s = step_timeout_s
+        self._stop_when_truncated = stop_when_truncated
+        if isinstance(environment, ToolEnvironment):
+            environment.tool_timeout_s = step_timeout_s
         self._messages: list[dict[str, Any]] = []
 
     async def run(self) -> None:
@@ -82,9 +90,10 @@ class Play:
         episode = self._episode
         episode.metrics["turns"] = 0
         self._extend(as_messages(await self._environment.reset(episode.scenario), "reset()"))
-        if not self._messages:
+        if not any(message.get("content") for message in self._messages):
             raise EnvironmentContractError(
-                "reset() gave no message, so the model would never see the task", "return the task as a message"
+                "reset() gave no message with a text, so the model would never see the task",
+                "return the task as a message",
             )
         tools = as_tools(self._environment.tools())
         episode.tools = tools  # type: ignore[assignment]  # ART's typed dicts are plain dicts here
@@ -96,9 +105,11 @@ class Play:
             self._messages.append(as_sent(choice.message))
             episode.metrics["turns"] = turn + 1
             if choice.finish_reason == "length":
-                # A reply that was cut off is not run: half a command is not what the model meant.
-                episode.stop_reason = StopReason.TRUNCATED
-                return
+                episode.metrics["truncated"] = True
+                if self._stop_when_truncated:
+                    # A reply that was cut off is not run: half a command is not what the model meant.
+                    episode.stop_reason = StopReason.TRUNCATED
+                    return
             if await self._step(Action(choice.message, choice.finish_reason)):
                 episode.stop_reason = StopReason.DONE
                 return
@@ -112,7 +123,9 @@ class Play:
         return own if self._max_turns is None else min(own, self._max_turns)
 
     async def _step(self, action: Action) -> bool:
-        deadline = asyncio.timeout(self._step_timeout_s)
+        # A tool environment gives each call a deadline of its own, so that one that takes too long can be answered.
+        has_own = isinstance(self._environment, ToolEnvironment) and action.tool_calls
+        deadline = asyncio.timeout(None if has_own else self._step_timeout_s)
         try:
             async with deadline:
                 result = await self._environment.step(action)
@@ -158,12 +171,20 @@ async def play(
     *,
     max_turns: int | None = None,
     step_timeout_s: float | None = None,
+    stop_when_truncated: bool = True,
 ) -> Episode:
     """Play `episode.scenario` in `environment` with `actor` and return the episode, `reward` set to the step rewards.
 
     Takes the arguments of `Play` and raises what `Play.run` raises; the turns played until then are in `episode`.
     """
-    game = Play(environment, actor, episode, max_turns=max_turns, step_timeout_s=step_timeout_s)
+    game = Play(
+        environment,
+        actor,
+        episode,
+        max_turns=max_turns,
+        step_timeout_s=step_timeout_s,
+        stop_when_truncated=stop_when_truncated,
+    )
     await run_then_close(game.run, environment, episode, close_timeout_s=step_timeout_s)
     episode.reward = episode.environment_reward
     return episode

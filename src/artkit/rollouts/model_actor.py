@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from artkit.environments import Action
 from artkit.transport import SamplingRequest, complete_with_retry
 
 if TYPE_CHECKING:
     import art
+    from openai.types import CompletionUsage
     from openai.types.chat import ChatCompletion
     from openai.types.chat.chat_completion import Choice
 
@@ -69,7 +71,21 @@ class ModelActor:
             on_discard=self._count_tokens,
         )
         self._count_tokens(completion)
-        return completion.choices[0]
+        choice = completion.choices[0]
+        if self._is_cut_off(choice, completion.usage):
+            self._episode.log(
+                f"turn {turn}: finish_reason={choice.finish_reason!r} became 'length', for the reply ends inside a "
+                f"tool call, at its limit of {sampling.max_completion_tokens} tokens"
+            )
+            return choice.model_copy(update={"finish_reason": "length"})
+        return choice
+
+    def _is_cut_off(self, choice: Choice, usage: CompletionUsage | None) -> bool:
+        """Whether the reply ends inside a tool call at its token limit, which some servers call "tool_calls" too."""
+        limit = self._sampling.max_completion_tokens
+        if choice.finish_reason == "length" or usage is None or limit is None or usage.completion_tokens < limit:
+            return False
+        return any(call.error for call in Action(choice.message).tool_calls)
 
     def _count_retry(self) -> None:
         self.retries += 1

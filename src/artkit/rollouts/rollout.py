@@ -115,7 +115,14 @@ class Rollout:
             max_retries=policy.max_retries,
             replay=replay,
         )
-        game = Play(environment, actor, episode, max_turns=limits.max_turns, step_timeout_s=limits.tool_timeout_s)
+        game = Play(
+            environment,
+            actor,
+            episode,
+            max_turns=limits.max_turns,
+            step_timeout_s=limits.tool_timeout_s,
+            stop_when_truncated=limits.stop_when_truncated,
+        )
         deadline = asyncio.timeout(limits.episode_timeout_s)
 
         async def run() -> None:

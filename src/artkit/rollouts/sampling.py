@@ -76,8 +76,10 @@ class Limits:
     Attributes:
         max_turns: Replies of the model; the smaller of this and the environment's own holds. None adds no limit.
         request_timeout_s: One request to the model, from its sending to its last byte.
-        tool_timeout_s: One `step` of the environment, its tools included; and its `close`.
+        tool_timeout_s: One `step` of the environment, or each tool call in a `ToolEnvironment`; and one `close`.
         episode_timeout_s: The whole episode, retries of requests included. None means no limit, for each of the three.
+        stop_when_truncated: Whether the first reply that was cut off at its token limit ends the episode. If not, it
+            goes to the environment's `step`, with the finish reason "length".
 
     Raises:
         ConfigurationError: A limit that is not positive.
@@ -87,6 +89,7 @@ class Limits:
     request_timeout_s: float | None = 300.0
     tool_timeout_s: float | None = 60.0
     episode_timeout_s: float | None = 1800.0
+    stop_when_truncated: bool = True
 
     def __post_init__(self) -> None:
         for name in ("max_turns", "request_timeout_s", "tool_timeout_s", "episode_timeout_s"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from artkit.errors import ConfigurationError
 
-__all__ = ["check_id", "check_positive", "check_scenarios"]
+__all__ = ["check_id", "check_positive", "check_scenarios", "check_slice"]
 
 _SHOWN = 3
 
@@ -41,3 +41,11 @@ def check_scenarios(scenarios: Sequence[object]) -> None:
         shown = ", ".join(map(repr, repeated[:_SHOWN])) + (", …" if len(repeated) > _SHOWN else "")
         msg = f"{len(repeated)} of the scenarios' ids come more than once: {shown}"
         raise ConfigurationError(msg, "give each task an id of its own, or leave the duplicates out")
+
+
+def check_slice(start: object, limit: object) -> None:
+    """Refuse a `start` that is no whole number of 0 or more, and a `limit` that is neither None nor positive."""
+    if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+        raise ConfigurationError(f"start={start!r} is no whole number of 0 or more", "start=0 leaves nothing out")
+    if limit is not None:
+        check_positive("limit", limit)

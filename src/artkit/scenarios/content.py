@@ -25,6 +25,8 @@ def content_digest(value: Any) -> str:
 
 def _canonical(value: Any) -> str:
     """Return `value` as text that is equal exactly where the content is."""
+    if value is None or isinstance(value, str | bytes | int | float):
+        return repr(value)  # asked first: nearly all values of a row are one of these
     if isinstance(value, BaseModel):
         return _canonical_mapping(type(value).__name__, value.model_dump(mode="python"))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -46,8 +48,6 @@ def _canonical_mapping(name: str, mapping: Mapping[Any, Any]) -> str:
 
 def _canonical_plain(value: object) -> str:
     text = repr(value)
-    if isinstance(value, str | bytes):
-        return text
     if " at 0x" in text or f"{id(value):x}" in text.lower():
         # The repr of a plain object holds its address, or that of what it is made of (a partial, a bound method). What
         # identifies such an object is its id, if it has one.

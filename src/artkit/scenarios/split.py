@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.checks import check_id
 from artkit.scenarios.content import content_digest
+from artkit.scenarios.leaks import Match, check_match, find_leaks
 
-__all__ = ["Split", "find_leaks", "split_scenarios"]
+__all__ = ["Split", "split_scenarios"]
 
 ItemT = TypeVar("ItemT")
 
@@ -33,11 +35,17 @@ def split_scenarios(
     validation: float = 0.1,
     seed: int = 0,
     group_by: Callable[[ItemT], Any] | None = None,
+    stratify_by: Callable[[ItemT], Hashable] | None = None,
+    match: Match = "normalised",
 ) -> Split[ItemT]:
     """Split by a hash of the id: validation is where SHA-256 of seed and id, as a fraction of 1, is below the share.
 
     The side of a scenario follows from its own id, so that more data moves no scenario to the other side, and a larger
     share only moves scenarios from train to validation. The share is met on average, not exactly.
+
+    With `stratify_by` the share is met in each stratum, to one scenario: validation has those of the lowest hash. The
+    last of them then depends on how many there are: where a stratum grows by a tenth, validation grows by a tenth, and
+    what joins it may have been in train. Keep the ids of a stratified validation with the run if the data will grow.
 
     Args:
         scenarios: Objects that have an `id`.
@@ -45,10 +53,13 @@ def split_scenarios(
         seed: Draws another split.
         group_by: Given a scenario, returns what it belongs to (a document, a template, a user). What belongs together
             stays on one side.
+        stratify_by: Given a scenario, returns its kind (a level, a topic, a language); each kind is split by itself.
+            With `group_by` the share is met to one group, and a group is of one kind.
+        match: What is refused as a leak, see `find_leaks`; "exact" where case or white space make another task.
 
     Raises:
-        ConfigurationError: If `validation` is out of range, a scenario has no id, or one task is on both sides: the
-            same messages under two ids (see `find_leaks`).
+        ConfigurationError: If `validation` is out of range, a scenario has no id, a group is of two kinds, or one task
+            is on both sides: the same content under two ids (see `find_leaks`).
 
     >>> from artkit.scenarios import Scenario
     >>> train, validation = split_scenarios([Scenario(id=str(n)) for n in range(1000)], validation=0.2)
@@ -58,42 +69,55 @@ def split_scenarios(
     if not 0 < validation < 1:
         msg = f"validation={validation!r} is no share between 0 and 1"
         raise ConfigurationError(msg, "validation=0.1 keeps a tenth of the scenarios for validation")
-    sides: tuple[list[ItemT], list[ItemT]] = ([], [])
-    for number, scenario in enumerate(scenarios):
+    check_match(match)
+    items = list(scenarios)
+    for number, scenario in enumerate(items):
         check_id(scenario, f"scenarios[{number}]")
-        key = str(scenario.id if group_by is None else group_by(scenario))  # type: ignore[attr-defined]
-        sides[_fraction(seed, key) < validation].append(scenario)
-    split = Split(train=tuple(sides[0]), validation=tuple(sides[1]))
-    leaks = find_leaks(split.train, split.validation)
-    if leaks:
+    keys = [str(scenario.id if group_by is None else group_by(scenario)) for scenario in items]  # type: ignore[attr-defined]
+    if stratify_by is None:
+        held_out = {key for key in keys if _fraction(seed, key) < validation}
+    else:
+        held_out = _held_out_of_each(keys, [stratify_by(scenario) for scenario in items], validation, seed)
+    split = Split(
+        train=tuple(item for item, key in zip(items, keys, strict=True) if key not in held_out),
+        validation=tuple(item for item, key in zip(items, keys, strict=True) if key in held_out),
+    )
+    if leaks := find_leaks(split.train, split.validation, match=match):
         in_train, in_validation = leaks[0]
         msg = f"{len(leaks)} tasks are on both sides: {in_train!r} in train is {in_validation!r} in validation"
-        raise ConfigurationError(msg, "leave the duplicates out, or keep them together with group_by=")
+        hint = (
+            "leave the duplicates out, or keep them together with group_by=; where only the id tells the tasks apart, "
+            "such as a seed, make that a field"
+        )
+        raise ConfigurationError(msg, hint if match == "exact" else f'{hint}; match="exact" allows near-duplicates')
     return split
 
 
-def find_leaks(train: Iterable[Any], validation: Iterable[Any]) -> tuple[tuple[str, str], ...]:
-    """Return the tasks that are on both sides, as pairs of their ids (in train, in validation).
+def _held_out_of_each(keys: Sequence[str], kinds: Sequence[Hashable], share: float, seed: int) -> set[str]:
+    """Return the keys for validation: of each kind those of the lowest hash, as near to the share as they come."""
+    sizes: dict[Hashable, dict[str, int]] = {}
+    kind_of: dict[str, Hashable] = {}
+    for key, kind in zip(keys, kinds, strict=True):
+        if kind_of.setdefault(key, kind) != kind:
+            msg = f"the group {key!r} is of two kinds: {kind_of[key]!r} and {kind!r}"
+            raise ConfigurationError(msg, "a group stays on one side, so it has to be of one kind: stratify_by=")
+        of_kind = sizes.setdefault(kind, {})
+        of_kind[key] = of_kind.get(key, 0) + 1
+    held_out: set[str] = set()
+    for kind, of_kind in sizes.items():
+        held_out.update(_lowest(of_kind, share, seed, kind))
+    return held_out
 
-    Two scenarios are the same task if their ids are equal or, where both have `messages`, those are. Scenarios of
-    another type are told apart by id alone, for their environment may draw everything else from it.
-    """
-    known: dict[str, str] = {}
-    for scenario in train:
-        known.update(dict.fromkeys(_identities(scenario), str(scenario.id)))
-    leaks: dict[tuple[str, str], None] = {}
-    for scenario in validation:
-        for identity in _identities(scenario):
-            if identity in known:
-                leaks[known[identity], str(scenario.id)] = None
-    return tuple(leaks)
 
-
-def _identities(scenario: Any) -> Iterator[str]:
-    yield f"id:{scenario.id}"
-    messages = getattr(scenario, "messages", None)
-    if messages:
-        yield f"messages:{content_digest(messages)}"
+def _lowest(sizes: Mapping[str, int], share: float, seed: int, kind: Hashable) -> Iterator[str]:
+    # Rounded at random, or a hundred kinds of four scenarios each would have no validation at all.
+    goal = math.floor(share * sum(sizes.values()) + _fraction(seed, f"kind:{content_digest(kind)}"))
+    taken = 0
+    for key in sorted(sizes, key=lambda key: (_fraction(seed, key), key)):
+        if abs(taken + sizes[key] - goal) >= abs(taken - goal):
+            return
+        taken += sizes[key]
+        yield key
 
 
 def _fraction(seed: int, key: str) -> float:

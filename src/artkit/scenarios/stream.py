@@ -42,6 +42,9 @@ class ScenarioStream(Generic[ItemT]):
         self._source = source
         self._taken = 0
 
+    def __repr__(self) -> str:
+        return f"ScenarioStream({self._source!r}, {'can' if self.can_seek else 'can not'} be resumed)"
+
     @property
     def can_seek(self) -> bool:
         """Whether a run over this source can be resumed."""

@@ -20,6 +20,7 @@ class Broadcast:
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._trackers = list(trackers)
+        self._all = list(trackers)
 
     def __call__(self, event: TrackingEvent) -> None:
         working: list[Tracker] = []
@@ -37,10 +38,11 @@ class Broadcast:
     def add(self, tracker: Tracker) -> None:
         """Tell one more tracker from now on."""
         self._trackers.append(tracker)
+        self._all.append(tracker)
 
     def close(self) -> None:
-        """Close the trackers that can be closed: nothing comes after this, however the run ended."""
-        for tracker in self._trackers:
+        """Close the trackers that can be closed, also those that failed: nothing comes after this."""
+        for tracker in self._all:
             with contextlib.suppress(Exception):  # the run has its result by now
                 getattr(tracker, "close", lambda: None)()
 

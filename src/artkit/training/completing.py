@@ -13,6 +13,7 @@ from artkit.training.parts import is_relative
 from artkit.training.stopping import AnyCondition, RewardCollapse, StopCondition, as_condition
 from artkit.training.type_checks import check_type
 from artkit.training.validation import Validation
+from artkit.validation import Never
 
 if TYPE_CHECKING:
     from artkit.checkpoints import CheckpointPolicy
@@ -65,7 +66,7 @@ def as_policy(
     """Return the checkpoint policy, and why it is this one."""
     if given is not None:
         return given, "as given"
-    if not validations:
+    if not validations or isinstance(validations[0].schedule, Never):
         return KeepAll(), "since nothing is validated: without a metric nothing is deleted"
     if is_relative(validations[0].reward or reward):
         return KeepLatest(count=5), "since a relative reward says which sibling was better, not which step is"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from artkit.bridge import backend_of, checkpoint_dir, saved_steps, storage_dir
 from artkit.checkpoints import KeepBest, MetricHistory
+from artkit.checkpoints.known_names import known_names, nearest_name
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
 
 if TYPE_CHECKING:
@@ -40,23 +41,26 @@ async def load_checkpoint(
     *,
     metric: str = "val/reward",
     mode: Literal["max", "min"] = "max",
+    bound: Literal["mean", "lower"] = "mean",
 ) -> Checkpoint:
     """Return the checkpoint of `model` that `which` says, among those that are still there.
 
     Args:
         model: A registered model; or one whose checkpoints lie below its base path, which needs no backend. A backend
             that was closed stays closed: to sample, register the model again.
-        which: "best" by `metric`, ranked as `KeepBest(metric, mode=mode)` ranks; "latest"; or a step.
+        which: "best" by `metric`, ranked as `KeepBest(metric, mode=mode, bound=bound)` ranks, so give what the run's
+            policy was given; "latest"; or a step.
         metric: The metric as history.jsonl names it, split first.
         mode: Whether the largest value is the best, or the smallest.
+        bound: What is compared: the "mean", or "lower", the end of its interval at which a checkpoint is at its worst.
 
     Raises:
-        ConfigurationError: `which` is none of these, or `metric` and `mode` rank nothing.
+        ConfigurationError: `which` is none of these, or `metric`, `mode` and `bound` rank nothing.
         CheckpointError: There is no such checkpoint; names the steps or the metrics that there are.
     """
     if which not in ("best", "latest") and (isinstance(which, bool) or not isinstance(which, int)):
         raise ConfigurationError(f"which={which!r} names no checkpoint", 'give "best", "latest" or a step, such as 12')
-    ranking = KeepBest(metric, mode=mode)
+    ranking = KeepBest(metric, mode=mode, bound=bound)
     saved = await _saved(model)
     if which == "best":
         step = await asyncio.to_thread(_best, model, saved, ranking)
@@ -103,12 +107,19 @@ def _best(model: art.TrainableModel[Any, Any], saved: frozenset[int], ranking: K
     history = MetricHistory.read(path, metrics=ranking.ranks_by)
     best = next(iter(ranking.rank(saved, history)), None)
     if best is None:
-        names = ", ".join(sorted(history.metrics()))
         raise CheckpointError(
-            f"no {ranking.metric} for any of the checkpoints, those of {_list(saved)}",
-            f"{str(path)!r} holds {names}" if names else f"{str(path)!r} holds no metric: validate, or give a step",
+            f"no {ranking.column} for any of the checkpoints, those of {_list(saved)}",
+            _what_there_is(ranking, history.metrics(), str(path)),
         )
     return best
+
+
+def _what_there_is(ranking: KeepBest, names: frozenset[str], path: str) -> str:
+    if not names:
+        return f"{path!r} holds no metric: validate, or give a step"
+    if near := nearest_name(ranking.metric, names):
+        return f"did you mean {near!r}?"
+    return f"{path!r} holds {known_names(ranking.metric, names)}"
 
 
 def _list(steps: Iterable[int]) -> str:

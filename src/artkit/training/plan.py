@@ -57,6 +57,8 @@ class Plan:
             )
         if not parts.validations:
             lines.append("validate: nothing")
+        if parts.stop_when is not None:
+            lines.append(f"stop before the end: {parts.stop_when!r}")
         lines.append(f"checkpoints: {parts.checkpoint_policy!r}, {parts.policy_reason}")
         return cls(
             total_steps=total,

@@ -19,7 +19,7 @@ from artkit.validation import Never
 if TYPE_CHECKING:
     from artkit.training.parts import Parts
 
-__all__ = ["check", "warnings_of"]
+__all__ = ["check", "check_validations", "warnings_of"]
 
 
 def check(parts: Parts) -> None:
@@ -32,10 +32,21 @@ def check(parts: Parts) -> None:
     check_wandb(parts.model)
     _check_environment(parts)
     _check_train_options(parts)
+    check_validations(parts)
+    if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:
+        raise ConfigurationError("rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2")
+    _check_logged(parts)
+
+
+def check_validations(parts: Parts) -> None:
+    """Refuse validations that cannot work.
+
+    Raises:
+        ConfigurationError: The first thing that was found.
+    """
     _check_splits(parts)
     _check_relative(parts)
     _check_samples(parts)
-    _check_logged(parts)
 
 
 def warnings_of(parts: Parts) -> Iterator[str]:
@@ -51,13 +62,14 @@ def warnings_of(parts: Parts) -> Iterator[str]:
                 f"training samples at temperature {sampling.temperature} and top_p {sampling.top_p}: "
                 "ART's importance ratios assume 1 and 1"
             )
-    if parts.validations and parts.checkpoint_policy.ranks_by & {"val/reward", "val/reward_low", "val/reward_high"}:
-        first = parts.validations[0]
-        if is_relative(parts.reward_of(first)):
-            yield (
-                f"{parts.checkpoint_policy!r} ranks by a relative reward: its val/reward says which sibling was "
-                "better, not whether the model is"
-            )
+    if parts.validations and is_relative(parts.reward_of(parts.validations[0])):
+        policy, stop_when = parts.checkpoint_policy, parts.stop_when
+        reward = {"val/reward", "val/reward_low", "val/reward_high"}
+        because = "a relative reward: its val/reward says which sibling was better, not whether the model is"
+        if policy.ranks_by & reward:
+            yield f"{policy!r} ranks by {because}"
+        if stop_when is not None and stop_when.reads & reward:
+            yield f"{stop_when!r} goes by {because}"
 
 
 def _check_model(parts: Parts) -> None:
@@ -127,8 +139,6 @@ def _check_splits(parts: Parts) -> None:
 
 
 def _check_relative(parts: Parts) -> None:
-    if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:
-        raise ConfigurationError("rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2")
     for validation in parts.validations:
         reward = parts.reward_of(validation)
         if is_relative(reward) and rollouts_per_scenario(validation, reward, parts.settings) < 2:

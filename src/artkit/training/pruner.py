@@ -40,8 +40,18 @@ class Pruner:
         if self._is_refused or isinstance(policy, KeepAll):
             return
         try:
-            await asyncio.to_thread(self._history.read_on, parts.history_path, metrics=policy.ranks_by)
-            pruned = await prune(parts.model, policy, self._history, in_use=parts.in_use | {state.step})
+            await asyncio.to_thread(
+                self._history.read_on, parts.history_path, metrics=policy.ranks_by, since_byte=state.history_bytes
+            )
+            # An earlier run may have been validated on another set: its checkpoints and its values stay out of this.
+            has_earlier_run = state.history_bytes > 0
+            pruned = await prune(
+                parts.model,
+                policy,
+                self._history,
+                in_use=parts.in_use | {state.step},
+                since_step=state.initial_step + 1 if has_earlier_run else 0,
+            )
         except CheckpointError as error:
             self._is_refused = True
             self._tell(Warned(text=f"checkpoints are not pruned: {error}"))

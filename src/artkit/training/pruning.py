@@ -60,8 +60,9 @@ async def prune(
     history: MetricHistory,
     *,
     in_use: Collection[int] = (),
+    since_step: int = 0,
 ) -> Decision:
-    """Do what `prune_checkpoints` does, by a history that was read already."""
+    """Do what `prune_checkpoints` does, by a history that was read already; earlier steps are none of its business."""
     backend = backend_of(model)
     if backend is None:
         raise CheckpointError("the model is not registered", "await model.register(backend) first")
@@ -73,16 +74,17 @@ async def prune(
     if saved is None:
         raise CheckpointError(f"{name} cannot list its checkpoints, so what would be deleted is not known", hint)
     current = await model.get_step()
-    decision = policy.decide(saved, history)
+    own = frozenset(step for step in saved if step >= since_step)
+    decision = policy.decide(own, history)
     if current not in saved:
-        return _keeping(decision, dict.fromkeys(saved, f"the current step, {current}, has no checkpoint yet"))
+        return _keeping(decision, dict.fromkeys(own, f"the current step, {current}, has no checkpoint yet"))
     needed = (
         dict.fromkeys(in_use, "in use")
         | dict.fromkeys(served_steps(backend, model), "being sampled from")
         | {current: "the current step"}
     )
     decision = _keeping(decision, needed)
-    if delete := decision.delete(saved):
+    if delete := decision.delete(own):
         # A checkpoint that was saved since the decision was made is none of its business: it stays too.
         now = await saved_steps(backend, model) or frozenset()
         await delete_checkpoint_files(backend, model, now - delete)

@@ -101,14 +101,14 @@ async def _settle(
         is_noted = validation.name in ledger.state.validated
         if not is_noted and rows.has_validation_row(ledger.state, validation, is_first=number == 0):
             ledger.note(_validated(rows, ledger.state, validation, is_first=number == 0))
-            metrics = rows.logged(ledger.state)
+            metrics = rows.logged_of(ledger.state, validation, is_first=number == 0)
             untold.append(ValidationFinished(name=validation.name, step=ledger.state.step, metrics=metrics))
     return notes, untold
 
 
 def _step_finished(rows: RowWriter, state: RunState, trained: Trained) -> StepFinished:
     epoch = state.batch.epoch if state.batch else 0
-    return StepFinished(step=trained.step, epoch=epoch, index=trained.index, metrics=rows.logged(state))
+    return StepFinished(step=trained.step, epoch=epoch, index=trained.index, metrics=rows.logged_in_training(state))
 
 
 def _can_begin_anew(state: RunState, parts: Parts, backend_step: int) -> bool:

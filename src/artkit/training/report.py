@@ -18,6 +18,7 @@ class RunReport:
         steps: Training steps of the whole run, earlier sessions included.
         best_step: The step whose checkpoint ranks best; None where nothing ranked.
         best_value: The metric's value there.
+        best_metric: Which metric checkpoints were ranked by; None where nothing ranked.
         final_inference_name: What the last checkpoint is served as.
         usage: A complete script that asks the trained model something; it opens the backend again.
         history: ART's history of the run, one JSON line per row.
@@ -34,9 +35,12 @@ class RunReport:
     history: Path
     counts: Mapping[str, float] = field(default_factory=dict)
     wall_s: float = 0.0
+    best_metric: str | None = None
 
     def __str__(self) -> str:
-        best = "" if self.best_step is None else f"\nbest: step {self.best_step} with {self.best_value:.4g}"
+        best = ""
+        if self.best_step is not None:
+            best = f"\nbest: step {self.best_step} with {self.best_metric or 'a metric'} {self.best_value:.4g}"
         return (
             f"{self.reason} ({self.steps} steps, {self.wall_s:.0f} s){best}\n"
             f"model: {self.final_inference_name}\nhistory: {self.history}\n\n{self.usage}"

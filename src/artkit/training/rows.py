@@ -116,6 +116,18 @@ class RowWriter:
         """Return everything that was logged at the present step, joined."""
         return rows_of(self._parts.history_path, since_byte=state.history_bytes, step=state.step)
 
+    def logged_in_training(self, state: RunState) -> dict[str, Any]:
+        """Return what was logged of the training at the present step."""
+        return {name: value for name, value in self.logged(state).items() if not name.startswith("val/")}
+
+    def logged_of(self, state: RunState, validation: Validation, *, is_first: bool) -> dict[str, Any]:
+        """Return what was logged of a validation at the present step."""
+        others = tuple(f"val/{other.name}/" for other in self._parts.validations[1:])
+        logged = self.logged(state).items()
+        if is_first:
+            return {n: value for n, value in logged if n.startswith("val/") and not n.startswith(others)}
+        return {n: value for n, value in logged if n.startswith(f"val/{validation.name}/")}
+
     @contextlib.contextmanager
     def costs(self, context: str) -> Iterator[None]:
         """Book what models and judges cost inside to "train" or "eval"."""

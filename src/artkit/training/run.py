@@ -76,7 +76,11 @@ class Run:
         self.ledger = ledger = recovered.ledger
         self._validate = Validator(self._parts, ledger, self.rows, self._tell)
         self._tell(
-            RunStarted(plan_text=str(self._plan), total_steps=self._plan.total_steps, start_step=ledger.state.trained)
+            RunStarted(
+                plan_text=str(self._plan),
+                total_steps=self._plan.total_steps,
+                start_step=ledger.state.trained - sum(isinstance(event, StepFinished) for event in recovered.untold),
+            )
         )
         for event in recovered.untold:
             self._tell(event)

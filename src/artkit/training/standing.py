@@ -10,6 +10,8 @@ from artkit.validation import Comparison, compare
 
 __all__ = ["Mark", "Standing"]
 
+_MAX_CONFIDENCE = 0.9999
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
@@ -33,10 +35,12 @@ class Standing:
     Attributes:
         first: The first of them.
         best: The one with the highest mean; among equals the earliest.
+        count: How many there were.
     """
 
     first: Mark
     best: Mark
+    count: int = 1
 
     @classmethod
     def begun(cls, mark: Mark) -> Self:
@@ -44,18 +48,21 @@ class Standing:
         return cls(first=mark, best=mark)
 
     def after(self, mark: Mark) -> Self:
-        """Return the standing after one more validation; one of a step that was marked already takes its place."""
-        first = mark if mark.step == self.first.step else self.first
-        is_better = mark.mean > self.best.mean or mark.step == self.best.step
-        return replace(self, first=first, best=mark if is_better else self.best)
+        """Return the standing after one more validation."""
+        best = mark if mark.mean > self.best.mean else self.best
+        return replace(self, best=best, count=self.count + 1)
 
     def compare(self, scores: Mapping[str, float]) -> dict[str, tuple[int, Comparison]]:
         """Compare a later validation with the first and with the best, on the scenarios that both could score.
 
+        The best of many was lucky too: a model that never changes would soon be called worse than it. So the interval
+        beside it holds for all comparisons with the validations so far at once (Bonferroni: 1 - 0.05 / count).
+
         Returns:
             By "first" and "best": the step, and the comparison with it. "best" is left out where it is the first.
         """
-        marks = {"first": self.first, "best": self.best}
-        if self.best.step == self.first.step:
-            del marks["best"]
-        return {name: (mark.step, compare(mark.scores, scores)) for name, mark in marks.items()}
+        found = {"first": (self.first.step, compare(self.first.scores, scores))}
+        if self.best.step != self.first.step:
+            confidence = min(1 - 0.05 / self.count, _MAX_CONFIDENCE)
+            found["best"] = self.best.step, compare(self.best.scores, scores, confidence=confidence)
+        return found

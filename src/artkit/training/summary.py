@@ -22,7 +22,7 @@ __all__ = ["summarize"]
 
 async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
     """Return the report of a run whose backend is still open."""
-    best_step, best_value = await _best(parts)
+    best_step, best_value = await _best(parts, run)
     return RunReport(
         reason=reason,
         steps=run.ledger.state.trained,
@@ -33,19 +33,29 @@ async def summarize(parts: Parts, run: Run, reason: str) -> RunReport:
         history=parts.history_path,
         counts=dict(run.counts),
         wall_s=run.ledger.elapsed_s,
+        best_metric=None if best_step is None else _ranked_by(parts),
     )
 
 
-async def _best(parts: Parts) -> tuple[int | None, float | None]:
+async def _best(parts: Parts, run: Run) -> tuple[int | None, float | None]:
     ranking = _ranking(parts)
     if ranking is None:
         return None, None
-    history = MetricHistory.read(parts.history_path, metrics={ranking.metric})
+    since_byte = run.ledger.state.history_bytes
+    history = MetricHistory.read(parts.history_path, metrics={ranking.metric}, since_byte=since_byte)
     values = history.values(ranking.metric, at=await _saved(parts))
     if not values:
         return None, None
     best = next(iter(ranking.rank(frozenset(values), history)), None)
     return best, None if best is None else values[best]
+
+
+def _ranked_by(parts: Parts) -> str | None:
+    ranking = _ranking(parts)
+    if ranking is None:
+        return None
+    by = "" if ranking.column == ranking.metric else f" (ranked by {ranking.column})"
+    return ranking.metric + by
 
 
 async def _saved(parts: Parts) -> frozenset[int] | None:

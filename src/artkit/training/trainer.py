@@ -14,13 +14,13 @@ from artkit.backends import closing_backend
 from artkit.bridge import backend_of, open_model, renamed_model, storage_dir_on, wandb_run
 from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance
-from artkit.tracking import JsonlTracker, RunFinished, Warned
+from artkit.tracking import ConsoleTracker, JsonlTracker, RunFinished, Warned
 from artkit.training.broadcast import Broadcast
 from artkit.training.completing import as_conditions, as_policy, as_trackers, as_validations
 from artkit.training.feed import Feed
 from artkit.training.parts import OWN_DIR, Parts, Resume
 from artkit.training.plan import Plan
-from artkit.training.preflight import check
+from artkit.training.preflight import check, check_validations
 from artkit.training.rows import RowWriter
 from artkit.training.run import Run
 from artkit.training.run_lock import hold_run
@@ -140,6 +140,7 @@ class Trainer:
         parts = self._parts
         parts.feed.check_repeatable()
         throw_away = renamed_model(parts.model, f"{parts.model.name}-smoke-{secrets.token_hex(4)}")
+        throw_away.report_metrics = []
         rollouts = min(2, parts.settings.rollouts_per_group)
         settings = parts.settings.model_copy(
             update={"groups_per_step": 1, "rollouts_per_group": rollouts, "max_steps": 1, "max_extra_groups": 0}
@@ -154,6 +155,8 @@ class Trainer:
             # Two rollouts often score alike; whether the backend can train on them is what is tried here.
             filters=None,
             stop_when=None,
+            # What the run is tracked by must not hold a run that never was.
+            trackers=tuple(tracker for tracker in parts.trackers if isinstance(tracker, ConsoleTracker)),
             resume="auto",
             settings=settings,
         )
@@ -188,6 +191,8 @@ class Trainer:
                 if must_open:
                     check(parts)
                     await open_model(parts.model, parts.backend)
+                else:
+                    check_validations(parts)
                 with RowWriter(parts).costs("eval"):
                     return {
                         validation.name: await validate(

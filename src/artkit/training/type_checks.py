@@ -10,7 +10,7 @@ from typing import Any
 from artkit.checkpoints import CheckpointPolicy
 from artkit.environments import Environment
 from artkit.errors import ConfigurationError
-from artkit.rewards import GroupFilter
+from artkit.rewards import GroupFilter, check_reward_part
 from artkit.training.settings import TrainerSettings
 from artkit.validation import ValidationSchedule
 
@@ -29,6 +29,9 @@ def check_type(name: str, part: object) -> None:
         raise ConfigurationError(
             f"rollout={kind} is an environment, which does not play itself", f"give Rollout({kind})"
         )
+    if name == "reward":
+        check_reward_part(name, part)
+        return
     if isinstance(part, type):
         raise ConfigurationError(f"{name}={part.__name__} is a class, not an object", f"give {part.__name__}(…)")
     fits, what, hint = _RULES[name]
@@ -59,7 +62,6 @@ _RULES: dict[str, tuple[Callable[[object], bool], str, str]] = {
         "rollout that can be awaited",
         "give Rollout(MyEnvironment), or write it as `async def play(model, scenario)` that returns the trajectory",
     ),
-    "reward": (callable, "reward that can be called", "give a RewardAdapter, such as EnvironmentReward()"),
     "schedule": (_is(ValidationSchedule), "validation schedule", "give one, such as Every(10) | AtEnd()"),
     "checkpoint_policy": (_is(CheckpointPolicy), "checkpoint policy", "give one, such as KeepBest() | KeepLatest()"),
     "filters": (_is(GroupFilter), "group filter", "give one, such as DropZeroVariance(); join several with |"),

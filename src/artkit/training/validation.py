@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
+from artkit.rollouts import Sampling
 from artkit.training.type_checks import check_type
 from artkit.validation import AtEnd, Every, ValidationSchedule
 
 if TYPE_CHECKING:
-    from artkit.rollouts import AnyRollout, GroupReward, Sampling
+    from artkit.rollouts import AnyRollout, GroupReward
     from artkit.scenarios import Scenario
 
 __all__ = ["Validation"]
@@ -67,15 +69,26 @@ class Validation:
                 check_type(name, part)
         for name in ("max_scenarios", "rollouts_per_scenario"):
             value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1, or None")
-        most = self.rollouts_per_scenario
-        for k in self.pass_at or ():
-            if k < 1 or (most is not None and k > most):
-                limit = "" if most is None else f" to rollouts_per_scenario={most}"
-                raise ConfigurationError(f"pass_at={k!r} cannot be estimated", f"give whole numbers from 1{limit}")
+            if value is not None and not _is_positive(value):
+                raise ConfigurationError(f"{name}={value!r} is not positive", "give a whole number from 1, or None")
+        if self.sampling is not None and not isinstance(self.sampling, Sampling):
+            raise ConfigurationError(f"sampling={self.sampling!r} is no Sampling", "give Sampling(temperature=…)")
+        self._check_passes()
         if not re.fullmatch(r"[A-Za-z0-9_.-]+", self.name):
             raise ConfigurationError(f"name={self.name!r} is no name for a metric", "use letters, digits, _, . and -")
+
+    def _check_passes(self) -> None:
+        passes, most, threshold = self.pass_at, self.rollouts_per_scenario, self.success_threshold
+        if passes is not None and (isinstance(passes, str) or not isinstance(passes, Sequence)):
+            raise ConfigurationError(f"pass_at={passes!r} is no sequence", f"give ({passes!r},)")
+        for k in passes or ():
+            if not _is_positive(k) or (most is not None and k > most):
+                limit = "" if most is None else f" to rollouts_per_scenario={most}"
+                raise ConfigurationError(f"pass_at={k!r} cannot be estimated", f"give whole numbers from 1{limit}")
+        if isinstance(threshold, bool) or not isinstance(threshold, int | float) or not math.isfinite(threshold):
+            raise ConfigurationError(
+                f"success_threshold={threshold!r} is no finite number", "give a reward, such as 1.0"
+            )
 
     @property
     def selected(self) -> tuple[Any, ...]:
@@ -85,3 +98,7 @@ class Validation:
         ranked = sorted(self.scenarios, key=lambda item: hashlib.sha256(item.id.encode()).digest())
         chosen = {item.id for item in ranked[: self.max_scenarios]}
         return tuple(item for item in self.scenarios if item.id in chosen)
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1

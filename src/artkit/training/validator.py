@@ -86,6 +86,6 @@ class Validator:
     def _comparisons(self, validation: Validation, result: ValidationResult) -> dict[str, tuple[int, Comparison]]:
         """Compare with the first and the best of the set; a relative reward says nothing about other steps."""
         standing = self._ledger.state.standings.get(validation.name)
-        if standing is None or not result.scores or is_relative(self._parts.reward_of(validation)):
+        if standing is None or not result.ranks or is_relative(self._parts.reward_of(validation)):
             return {}
         return standing.compare(result.scores)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -46,20 +46,29 @@ _OVERFLOW_STATUSES = frozenset(
 
 # Servers share no code for an overflow; each has its own words.
 _OVERFLOW_WORDINGS = (
-    r"context_length_exceeded",  # OpenAI's code
+    r"context_(?:length|window)_exceeded",  # OpenAI's code, Z.ai's
     r"exceed_context_size_error",  # llama.cpp's type
+    r"model_max_prompt_tokens_exceeded|tokens_limit_reached",  # the codes of GitHub Copilot, GitHub Models
     r"ContextWindowExceeded",  # litellm
     r"maximum (?:context|prompt|model|sequence) length",  # OpenAI, vLLM, DeepSeek, OpenRouter, xAI, Mistral
     r"context length is only \d+",  # vLLM, counting the tokens asked for
     r"longer than the model'?s context length",  # SGLang
-    r"exceed(?:s|ed)? (?:the |max )?(?:model'?s )?(?:available |maximum )?context (?:size|length|window|limit)",
+    r"input length .{0,40}exceeds the maximum allowed length",  # SGLang
+    r"exceed(?:s|ed)? (?:the |max |this )?(?:model'?s )?(?:available |maximum )?context (?:size|length|window|limit)",
+    r"context (?:size|length|window) (?:has been exceeded|exceeded|exceeds limit)",  # llama.cpp, Ollama, MiniMax
     r"exceeds the maximum number of tokens allowed",  # Gemini
-    r"(?:prompt|input) (?:is )?too long",  # Anthropic, Bedrock, Ollama
-    r"`?inputs`? tokens \+ `?max_new_tokens`?",  # TGI
+    r"(?:prompt|input)(?: \([^)]*\))? (?:is )?too long",  # Anthropic, Bedrock, Fireworks, Ollama, vLLM with pictures
+    r"`?inputs`? tokens \+ `?max_new_tokens`?",  # TGI, Together
+    r"`?inputs`? must have less than \d+ tokens",  # TGI
+    r"input tokens exceed the configured limit",  # OpenAI
     r"reduce the length of (?:the|your) (?:messages|prompt|input)",  # OpenAI, Groq, Cerebras
-    r"too many tokens: ",  # Cohere
+    r"too many tokens: |too many input tokens",  # Cohere, Bedrock
     r"range of input length should be",  # DashScope
-    r"the context the overflows|context overflow",  # LM Studio
+    r"exceeded model token limit",  # Moonshot
+    r"prompt exceeds (?:the )?max(?:imum)? length|prompt exceeds the length limit",  # Z.ai
+    r"prompt length .{0,40}exceeds? (?:the )?maximum input length|should not exceed max_num_tokens",  # TensorRT-LLM
+    r"cannot exceed the total tokens limit",  # watsonx
+    r"the context the overflows|context overflow|greater than the context length",  # LM Studio
 )
 _OVERFLOW = re.compile("|".join(_OVERFLOW_WORDINGS), re.IGNORECASE)
 
@@ -167,11 +176,17 @@ def _refusal_text(error: BaseException) -> str:
         return str(error)
     if not isinstance(error.body, Mapping):
         return str(error.body or error.message)
-    return "\n".join(
-        str(error.body.get(name))
-        for name in ("code", "type", "message", "detail")
-        if isinstance(error.body.get(name), str)
-    )
+    return "\n".join(_reasons(error.body))
+
+
+def _reasons(body: Mapping[str, object]) -> Iterator[str]:
+    """Yield the texts of a refusal; gateways put that of the server behind them into it."""
+    for name in ("code", "type", "message", "detail", "error", "metadata", "raw"):
+        value = body.get(name)
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from _reasons(value)
 
 
 def _is_quota_exhausted(error: BaseException) -> bool:
