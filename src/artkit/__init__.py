@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from artkit.rollouts import MemberFinished as MemberFinished
     from artkit.rollouts import Rollout as Rollout
     from artkit.rollouts import Sampling as Sampling
+    from artkit.rollouts import TaskRollout as TaskRollout
     from artkit.rollouts import capture_partial as capture_partial
     from artkit.rollouts import gather_groups as gather_groups
     from artkit.scenarios import Cursor as Cursor
@@ -243,6 +244,7 @@ _EXPORTS: dict[str, str] = {
     "StopCondition": "artkit.training",
     "StopReason": "artkit.episodes",
     "TargetReached": "artkit.training",
+    "TaskRollout": "artkit.rollouts",
     "TensorBoardTracker": "artkit.tracking",
     "TextGrader": "artkit.rewards",
     "ToolCall": "artkit.environments",

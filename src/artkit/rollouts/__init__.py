@@ -7,9 +7,11 @@ from artkit.rollouts.capture_partial import CapturedRollout, capture_partial
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.events import MemberFinished
 from artkit.rollouts.gather import AnyRollout, GatheredGroups, gather_groups
+from artkit.rollouts.rescore import RescoredGroups, rescore
 from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.sampling import Limits, Sampling
 from artkit.rollouts.scoring import GroupReward
+from artkit.rollouts.task_rollout import TaskRollout, rollouts_of, with_sampling
 
 __all__ = [
     "AnyRollout",
@@ -21,8 +23,13 @@ __all__ = [
     "GroupReward",
     "Limits",
     "MemberFinished",
+    "RescoredGroups",
     "Rollout",
     "Sampling",
+    "TaskRollout",
     "capture_partial",
     "gather_groups",
+    "rescore",
+    "rollouts_of",
+    "with_sampling",
 ]

@@ -26,8 +26,8 @@ from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.events import MemberFinished
 from artkit.rollouts.failure_budget import FailureBudget
 from artkit.rollouts.grouping import build_group, failure_of
-from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.scoring import GroupReward, score_group
+from artkit.rollouts.task_rollout import rollouts_of
 from artkit.transport import first_failure_group, sampling_session
 
 if TYPE_CHECKING:
@@ -194,4 +194,4 @@ class _Gather:
 
 def _session(rollout: AnyRollout, model: art.Model[Any, Any]) -> contextlib.AbstractAsyncContextManager[Any]:
     # One client for all rollouts of the gather. Other callables bring their own.
-    return sampling_session(model) if isinstance(rollout, Rollout) else contextlib.nullcontext()
+    return sampling_session(model) if rollouts_of(rollout) else contextlib.nullcontext()

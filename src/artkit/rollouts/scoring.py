@@ -27,6 +27,9 @@ It returns the group; None means that the group could not be scored.
 """
 
 
+_HINT = "a function of one episode is given as ProgrammaticReward(function)"
+
+
 async def score_group(group: art.TrajectoryGroup, reward: GroupReward | None) -> list[art.Trajectory]:
     """Score `group` in place and return the members that could not be scored; their causes join its exceptions.
 
@@ -60,12 +63,13 @@ async def _score(group: art.TrajectoryGroup, members: list[art.Trajectory], rewa
         if isinstance(reward, RewardAdapter) or (isinstance(error, ArtkitError) and not is_cancelled):
             raise
         # ART's `after_each` has no policy: what raises in it costs this group, never the others.
-        _drop(group, members, error)
+        is_of_episodes = isinstance(error, AttributeError) and error.obj is group
+        _drop(group, members, RewardError(f"the reward was given a group: {error}", _HINT) if is_of_episodes else error)
         return
     if scored is None:
         _drop(group, members, RewardError("the reward returned None for the group", "see its log for the reason"))
     elif not isinstance(scored, art.TrajectoryGroup):
-        raise RewardError(f"the reward returned {scored!r}", "return the art.TrajectoryGroup it was given")
+        raise RewardError(f"the reward returned {scored!r}", f"return the art.TrajectoryGroup it was given; {_HINT}")
     elif not isinstance(reward, RewardAdapter):
         _take_over(group, members, scored)
 

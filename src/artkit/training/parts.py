@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from artkit.bridge import step_of_checkpoint, storage_dir
 from artkit.rewards import RewardAdapter
-from artkit.rollouts import Rollout
+from artkit.rollouts import rollouts_of
 from artkit.scenarios.content import content_digest
 
 if TYPE_CHECKING:
@@ -80,8 +80,9 @@ class Parts:
         """
         settings = self.settings
         plays: dict[str, Any] = {}
-        if isinstance(self.rollout, Rollout):
-            plays = {"sampling": _fields(self.rollout.sampling), "max_turns": self.rollout.limits.max_turns}
+        for task, rollout in rollouts_of(self.rollout).items():
+            of = f" of {task}" if task else ""
+            plays |= {f"sampling{of}": _fields(rollout.sampling), f"max_turns{of}": rollout.limits.max_turns}
         if settings.max_extra_groups:
             plays["max_extra_groups"] = settings.max_extra_groups
         return plays | {

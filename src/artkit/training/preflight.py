@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from artkit.backends import required_environment
 from artkit.bridge import check_wandb, train_options
 from artkit.errors import ConfigurationError
-from artkit.rollouts import Rollout
+from artkit.rollouts import rollouts_of
 from artkit.scenarios import find_leaks
 from artkit.training.parts import is_relative
 from artkit.training.validating import rollouts_per_scenario
@@ -55,11 +55,12 @@ def warnings_of(parts: Parts) -> Iterator[str]:
         yield "rollouts_per_group=1: a group of one has advantage 0, so nothing will be learned; give at least 2"
     if parts.settings.max_extra_groups and parts.filters is None:
         yield f"max_extra_groups={parts.settings.max_extra_groups} does nothing: with filters=None no group is dropped"
-    if isinstance(parts.rollout, Rollout):
-        sampling = parts.rollout.sampling
+    for task, rollout in rollouts_of(parts.rollout).items():
+        sampling = rollout.sampling
         if sampling.temperature != 1 or sampling.top_p != 1:
+            who = f"training of task {task!r}" if task else "training"
             yield (
-                f"training samples at temperature {sampling.temperature} and top_p {sampling.top_p}: "
+                f"{who} samples at temperature {sampling.temperature} and top_p {sampling.top_p}: "
                 "ART's importance ratios assume 1 and 1"
             )
     if parts.validations and is_relative(parts.reward_of(parts.validations[0])):
@@ -150,7 +151,7 @@ def _check_relative(parts: Parts) -> None:
 
 def _check_samples(parts: Parts) -> None:
     for validation in parts.validations:
-        if validation.sampling is not None and not isinstance(validation.rollout or parts.rollout, Rollout):
+        if validation.sampling is not None and not rollouts_of(validation.rollout or parts.rollout):
             raise ConfigurationError(
                 f"validation {validation.name!r}: sampling= does not reach a rollout function",
                 "let the function sample so itself, and give the validation that function as rollout=",

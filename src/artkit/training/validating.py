@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import RewardAdapter
-from artkit.rollouts import GatheredGroups, MemberFinished, Rollout, gather_groups
+from artkit.rollouts import GatheredGroups, MemberFinished, Rollout, TaskRollout, gather_groups, with_sampling
 from artkit.training.failure_window import last_cause
 from artkit.training.validation_result import ValidationResult
 
 if TYPE_CHECKING:
     import art
 
-    from artkit.rollouts import AnyRollout, GroupReward
+    from artkit.rollouts import AnyRollout, GroupReward, Sampling
     from artkit.training.settings import TrainerSettings
     from artkit.training.validation import Validation
 
@@ -89,9 +89,11 @@ async def validate(
 def _sampling_alike(validation: Validation, rollout: AnyRollout, seed: int) -> AnyRollout:
     """Return the rollout of a validation; one without a seed gets one, so that every validation samples alike."""
     rollout = validation.rollout or rollout
-    if not isinstance(rollout, Rollout):
+    if not isinstance(rollout, Rollout | TaskRollout):
         return rollout
-    sampling = validation.sampling or rollout.sampling
-    if sampling.seed is None:
-        sampling = dataclasses.replace(sampling, seed=seed)
-    return dataclasses.replace(rollout, sampling=sampling)
+
+    def change(own: Sampling) -> Sampling:
+        sampling = validation.sampling or own
+        return dataclasses.replace(sampling, seed=seed) if sampling.seed is None else sampling
+
+    return with_sampling(rollout, change)
