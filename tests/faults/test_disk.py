@@ -170,7 +170,7 @@ async def test_a_full_disk_is_a_clear_error_and_the_next_run_settles_it(tmp_path
 
     assert caught.value.errno == errno.EFBIG
     assert caught.value.__notes__ == [
-        f"the run keeps its files in {files(tmp_path)}; make room and start again: it resumes"
+        f"the run keeps its files in {files(tmp_path)}; make room, or let it be written, and start again: it resumes"
     ]
     assert backend.diary[-1].call == "close"
     assert (report.steps, steps(tmp_path)) == (3, [(1, False), (2, True), (3, False)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -79,7 +80,9 @@ async def test_scores_are_written_and_nothing_of_the_group_is_lost(make) -> None
 
 
 @pytest.mark.parametrize("on_error", ["raise", "drop_member", "drop_group"])
-@pytest.mark.parametrize("answers", [[], [0.5], [0.5] * 3, None, "ab", {"a": 1, "b": 2}, 0.5, (x for x in (1, 2))])
+@pytest.mark.parametrize(
+    "answers", [[], [0.5], [0.5] * 3, None, "ab", {"a": 1, "b": 2}, 0.5, (x for x in (1, 2)), np.array(1.0)]
+)
 async def test_a_wrong_count_always_raises_with_nothing_changed(answers, on_error) -> None:
     """Scores that can't be matched to members must not be."""
     group = make_group(2)
@@ -184,10 +187,69 @@ async def test_an_exception_of_the_adapter_is_raised_when_asked() -> None:
 async def test_an_exception_in_a_members_place_costs_that_member() -> None:
     """Its own type and traceback are kept."""
     group = make_group(2)
-    await Fixed([KeyError("gold"), 0.5])(group)
+    try:
+        {}["gold"]
+    except KeyError as error:
+        raised = error
+    await Fixed([raised, 0.5])(group)
 
     assert [member.reward for member in group.trajectories] == [0.5]
     assert [(exception.type, exception.message) for exception in group.exceptions[1:]] == [("KeyError", "'gold'")]
+    assert "in test_an_exception_in_a_members_place_costs_that_member" in group.exceptions[1].traceback
+
+
+async def test_whatever_gather_returns_in_a_members_place_costs_that_member() -> None:
+    """A task that was cancelled comes back from `asyncio.gather` as a CancelledError, which is no `Exception`."""
+
+    async def grade(number: int) -> float:
+        if number == 1:
+            raise asyncio.CancelledError("the pool was shut down")
+        return 1.0
+
+    class Gathering(RewardAdapter):
+        async def score(self, group: art.TrajectoryGroup) -> Any:
+            return await asyncio.gather(*map(grade, range(len(group.trajectories))), return_exceptions=True)
+
+    group = make_group(3)
+    await Gathering()(group)
+
+    assert [member.reward for member in group.trajectories] == [1.0, 1.0]
+    assert causes(group)[0].startswith("Gathering: scenario 'sum-3', member 1: scoring it ended in CancelledError(")
+
+
+async def test_an_exception_that_members_share_is_left_as_it_is() -> None:
+    """A constant of the user's module would collect the names of all whom it was ever about."""
+    shared = KeyError("gold")
+    groups = [make_group(2), make_group(2)]
+    for group in groups:
+        await Fixed([shared, shared])(group)
+
+    assert not hasattr(shared, "__notes__")
+    assert [group.exceptions[2].traceback.count("member ") for group in groups] == [1, 1]
+
+
+@pytest.mark.parametrize("on_error", ["raise", "drop_member", "drop_group"])
+async def test_a_score_that_is_not_async_is_told_as_that(on_error) -> None:
+    """Python says that an object list can't be used in an await expression, which tells nobody what to do."""
+
+    class Plain(RewardAdapter):
+        def score(self, group: art.TrajectoryGroup) -> Any:
+            return [1.0] * len(group.trajectories)
+
+    reward, group = Plain(), make_group(2)
+    reward.on_error = on_error
+    before = state(group)
+
+    with pytest.raises(RewardError, match=r"Plain: scenario 'sum-3': score\(\) returned .*make it `async def score"):
+        await reward(group)
+    assert state(group) == before
+
+
+def test_an_adapter_needs_nothing_and_chooses_no_order_unless_it_says_so() -> None:
+    """What the trainer, the doctor and a weighted sum ask of every adapter."""
+    reward = Fixed([])
+
+    assert (reward.required_environment, reward.metric_names, reward.reversed_order()) == ((), (), None)
 
 
 async def test_an_exception_tells_whom_it_was_about() -> None:
@@ -279,14 +341,13 @@ async def test_a_metric_that_cannot_be_logged_is_refused(metrics, problem: str) 
 
 async def test_metrics_may_differ_from_member_to_member() -> None:
     """What a member does not have is absent, not None."""
-    group = make_group(3)
-    await Fixed([Score(1, metrics={"steps": 3}), Score(1, metrics={"steps": 4, "won": True}), Score(1)])(group)
+    group = art.TrajectoryGroup([Episode(), Episode(), Episode()])
+    await Fixed([Score(1, metrics={"turns": 3}), Score(1, metrics={"turns": 4, "won": True}), Score(1)])(group)
+    logged = [member.metrics for member in group.trajectories]
+    values = {name: [metrics[name] for metrics in logged if name in metrics] for name in ("turns", "won")}
 
-    assert [member.metrics for member in group.trajectories] == [
-        {"turns": 0, "steps": 3},
-        {"turns": 1, "steps": 4, "won": True},
-        {"turns": 2},
-    ]
+    assert logged == [{"turns": 3}, {"turns": 4, "won": True}, {}]
+    assert {name: (np.mean(each), len(each)) for name, each in values.items()} == {"turns": (3.5, 2), "won": (1.0, 1)}
 
 
 async def test_numbers_of_other_libraries_are_numbers() -> None:
@@ -335,6 +396,26 @@ async def test_an_adapter_is_an_after_each_of_art() -> None:
     )
 
     assert [[member.reward for member in group.trajectories] for group in groups] == [[0.5], [0.5]]
+
+
+async def test_an_adapter_that_fails_as_an_after_each_of_art_costs_its_group_alone() -> None:
+    """What raises there takes every other group with it, whatever `max_exceptions` allows."""
+
+    class Failing(RewardAdapter):
+        async def score(self, group: art.TrajectoryGroup) -> Any:
+            if group.trajectories[0].metadata["name"] == "a":
+                raise KeyError("gold")
+            return [0.5] * len(group.trajectories)
+
+    async def rollout(name: str) -> art.Trajectory:
+        return art.Trajectory(metadata={"name": name})
+
+    groups = await art.gather_trajectory_groups(
+        [_gathered(lambda name=name: rollout(name)) for name in "ab"], after_each=Failing()
+    )
+
+    assert [[member.reward for member in group.trajectories] for group in groups] == [[], [0.5, 0.5]]
+    assert [[error.type for error in group.exceptions] for group in groups] == [["KeyError"] * 2, []]
 
 
 async def _gathered(rollout) -> art.TrajectoryGroup:

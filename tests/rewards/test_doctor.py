@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 from artkit.errors import ConfigurationError
 from artkit.rewards import (
+    EnvironmentReward,
     ProgrammaticReward,
     RewardAdapter,
     RewardFigures,
+    Score,
     WeightedReward,
     diagnose_reward,
     exact_match,
@@ -106,7 +108,61 @@ async def test_doing_nothing_must_be_scored() -> None:
     found = await diagnose_reward(ProgrammaticReward(strict), some_episodes())
 
     assert found.do_nothing is None
-    assert found.warnings[0].startswith("doing nothing could not be scored")
+    assert found.warnings[0].startswith("doing nothing could not be scored (IndexError: list index out of range): such")
+
+
+async def test_what_the_environment_pays_for_doing_nothing_is_not_made_up() -> None:
+    """The empty reply was not played: it has neither a sum of step rewards nor an outcome."""
+    episodes = some_episodes()
+    for each in episodes:
+        each.environment_reward, each.outcome = rightness(each, 0), {"won": rightness(each, 0)}
+    paid = await diagnose_reward(EnvironmentReward(), episodes)
+    won = await diagnose_reward(ProgrammaticReward(lambda each: each.outcome["won"]), episodes)
+
+    assert (paid.do_nothing, paid.warnings) == (None, ())
+    assert won.warnings[0].endswith("an empty reply that was not played, has no outcome")
+
+
+async def test_known_good_episodes_find_their_scenario_by_the_prompt_too() -> None:
+    """They are often written by hand, and wrong ones must not pass unseen."""
+
+    def asked(label: str, reply: str, **more: Any) -> Episode:
+        return episode(f"{label}?", choice(reply), **more)
+
+    episodes = [
+        asked(label, reply, scenario=PromptScenario(id=label, messages="?", label=label))
+        for label in LABELS
+        for reply in (label, "7")
+    ]
+    found = await diagnose_reward(ProgrammaticReward(exact_match()), episodes, [
+        asked("5", "wrong", scenario=PromptScenario(id="another", messages="?", label="5")),
+        *(asked(label, "wrong").model_copy(update={"metadata": {"label": label}}) for label in LABELS[1:]),
+    ])  # fmt: skip
+
+    assert (found.gold, found.gold_losses) == (0.0, LABELS)
+
+
+async def test_known_good_episodes_of_no_scenario_are_refused() -> None:
+    """Passed over, they would say that all is well."""
+    stranger = played("45", "45").model_copy(update={"messages_and_choices": [{"role": "user", "content": "45?"}]})
+
+    with pytest.raises(ConfigurationError, match="1 known-good episodes are of no scenario of the others: sum-45"):
+        await diagnose_reward(ProgrammaticReward(exact_match()), some_episodes(), [*gold(), stranger])
+
+
+async def test_groups_are_taken_apart() -> None:
+    """A recording holds groups, and so does a gather."""
+    episodes = some_episodes()
+    for each in episodes:
+        del each.metadata["scenario_id"]
+    groups = [art.TrajectoryGroup(episodes[n : n + 4], metadata={"scenario_id": n}) for n in range(0, 16, 4)]
+    reward = ProgrammaticReward(exact_match())
+    found = await diagnose_reward(reward, groups, groups[:1])
+
+    assert found.figures == (await diagnose_reward(reward, some_episodes())).figures
+    assert found.gold_losses == ("0",)
+    with pytest.raises(ConfigurationError, match=r"among the episodes is a list .*read_groups returns two lists"):
+        await diagnose_reward(reward, (groups, []))
 
 
 async def test_what_could_not_be_scored_is_counted_by_its_cause() -> None:
@@ -116,6 +172,24 @@ async def test_what_could_not_be_scored_is_counted_by_its_cause() -> None:
     assert sum(found.unscored.values()) == 4
     assert next(iter(found.unscored)).startswith("ValueError: invalid literal for int()")
     assert found.warnings[0] == "4 of 16 episodes could not be scored"
+
+
+async def test_the_most_frequent_causes_are_shown_with_their_counts() -> None:
+    """Each names its scenario and member: told apart by those, every cause would occur once."""
+
+    def unsure(each: Episode) -> Score | float:
+        reply = reply_text(each)
+        if reply == "7":
+            return Score(None, explanation="seven is odd")
+        return float("nan") if len(reply) > 5 and each.scenario.label == "5" else 1.0
+
+    found = await diagnose_reward(ProgrammaticReward(unsure), some_episodes()[::-1])
+
+    assert list(found.unscored.values()) == [4, 1]
+    assert next(iter(found.unscored)).startswith("RewardError: not scored: seven is odd")
+    assert str(found).splitlines()[3:5] == [
+        f"{name:<25}  {cause}" for name, cause in zip(("  4 times", "  once"), found.unscored, strict=True)
+    ]
 
 
 async def test_length_that_is_all_that_pays_is_found() -> None:
@@ -197,7 +271,15 @@ async def test_an_error_is_raised_when_the_reward_says_so() -> None:
         await diagnose_reward(ProgrammaticReward(lambda _: 1 / 0, on_error="raise"), some_episodes())
 
 
-@pytest.mark.parametrize(("reward", "episodes"), [(exact_match(), [played("5", "5")]), (Judge(rightness), [])])
+@pytest.mark.parametrize(
+    ("reward", "episodes"),
+    [
+        (exact_match(), [played("5", "5")]),
+        (Judge, [played("5", "5")]),
+        (abs, [played("5", "5")]),
+        (Judge(rightness), []),
+    ],
+)
 async def test_what_cannot_be_examined_is_refused(reward, episodes) -> None:
     """A function is no adapter, and nothing shows nothing."""
     with pytest.raises(ConfigurationError):
@@ -278,7 +360,44 @@ def test_figures_are_within_their_bounds(rewards: Any, weight: float, other: flo
             member.metrics |= {"a_score": member.reward, "b_score": 1.0}
     found = reward_figures(groups, weights={"a": weight, "b": other})
 
+    assert (found.groups, found.low, found.high) == (
+        sum(len(each) > 1 for each in rewards),
+        min((value for each in rewards for value in each), default=None),
+        max((value for each in rewards for value in each), default=None),
+    )
     assert found.equal_share is None or 0 <= found.equal_share <= 1
     assert found.length_correlation is None or abs(found.length_correlation) <= 1 + 1e-9
     assert sum(found.part_shares.values()) == pytest.approx(1.0 if found.part_shares else 0.0)
-    assert reward_figures(groups[::-1]).members == found.members == sum(map(len, rewards))
+    again = reward_figures(groups[::-1], weights={"b": other, "a": weight})
+    assert (again.members, again.groups, again.low, again.high, again.equal_share) == (
+        sum(map(len, rewards)),
+        found.groups,
+        found.low,
+        found.high,
+        pytest.approx(found.equal_share),
+    )
+    assert (again.mean, again.length_correlation, dict(again.part_shares)) == (
+        pytest.approx(found.mean),
+        pytest.approx(found.length_correlation, abs=1e-6),
+        pytest.approx(dict(found.part_shares), abs=1e-6),
+    )
+
+
+@given(st.lists(st.lists(st.floats(), max_size=4), max_size=5), st.floats(allow_nan=False, allow_infinity=False))
+def test_figures_never_raise(rewards: Any, weight: float) -> None:
+    """They are worked out while a run goes on, and a reward of 1e200 is finite."""
+    groups = [make_group(each, [1 + number for number in range(len(each))]) for each in rewards]
+    for group in groups:
+        for member in group.trajectories:
+            member.metrics |= {"a_score": member.reward, "b_score": 1e308}
+    found = reward_figures(groups, weights={"a": weight, "b": -1.0})
+
+    assert all(0 <= share <= 1 for share in found.part_shares.values())
+    assert found.length_correlation is None or abs(found.length_correlation) <= 1 + 1e-9
+
+
+def test_huge_rewards_have_the_figures_of_small_ones() -> None:
+    """Shares and correlations do not depend on the unit."""
+    small, huge = ([make_group([unit, 3 * unit], [1, 3]), make_group([unit, 0], [5, 2])] for unit in (1.0, 1e200))
+
+    assert reward_figures(huge).length_correlation == pytest.approx(reward_figures(small).length_correlation)

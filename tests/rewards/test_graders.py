@@ -108,7 +108,16 @@ async def test_an_episode_that_the_model_never_spoke_in_is_unscored() -> None:
 def test_of_several_right_answers_the_best_match_counts() -> None:
     """As SQuAD takes the maximum over its answers."""
     assert token_f1().grade("New York City", ["NYC", "New York"]) == 0.8
-    assert exact_match().grade("b", ("a", "b")) == 1.0
+    assert exact_match().grade("b", ("a", "b")) == exact_match().grade("b", {"a", "b"}) == 1.0
+    assert number_match().grade("5", [None, 5]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"), [("None", [None]), ("nan", float("nan")), ("nan", [float("nan"), None]), ("", set())]
+)
+def test_what_stands_for_an_unknown_answer_is_none(reply, expected) -> None:
+    """A table's empty cell would be right for a reply that says "nan"."""
+    assert exact_match().grade(reply, expected).value is None
 
 
 @pytest.mark.parametrize(
@@ -400,12 +409,12 @@ def test_an_empty_schema_takes_any_json(value: Any) -> None:
     assert json_schema({}).grade(json.dumps(value), None) == Score(1.0)
 
 
-async def test_a_schema_is_never_fetched() -> None:
+def test_a_schema_is_never_fetched() -> None:
     """A reward that needs somebody's server is not the same tomorrow."""
-    rewards, causes = await rewards_of(json_schema({"$ref": "http://127.0.0.1:9/schema"}), played("5", None))
-
-    assert rewards == []
-    assert "Unresolvable" in causes[0]
+    with pytest.raises(
+        ConfigurationError, match=r"schema refers to 'http://127.0.0.1:9/schema', which it does not hold"
+    ):
+        json_schema({"$ref": "http://127.0.0.1:9/schema"})
 
 
 @pytest.mark.parametrize(
@@ -417,7 +426,14 @@ async def test_a_schema_is_never_fetched() -> None:
         (lambda: choice_letter("ABA"), "choices='ABA' are not distinct letters"),
         (lambda: choice_letter(""), "choices='' are not distinct letters"),
         (lambda: regex_match("("), "is no regular expression"),
-        (lambda: regex_match("a", timeout_s=0), "timeout_s=0 is not positive"),
+        (lambda: regex_match("a", timeout_s=0), "timeout_s=0 is no positive finite number"),
+        (lambda: number_match(relative_tolerance="1"), "relative_tolerance='1' is no tolerance"),
+        (lambda: json_schema({"$ref": "#/$defs/none"}), "which it does not hold .*nothing is fetched"),
+        (lambda: json_schema({"properties": {"a": {"pattern": "("}}}), "no JSON schema|no regular expression"),
+        (
+            lambda: json_schema({"patternProperties": {"a": {}}, "unevaluatedProperties": False}),
+            'use "additionalProperties"',
+        ),
         (lambda: json_schema({"type": "thing"}), r"schema is no JSON schema: \$.type: 'thing' is not valid"),
         (lambda: json_schema("object"), "schema='object' is no mapping"),
     ],
@@ -448,3 +464,84 @@ def test_settings_that_cannot_work_are_refused_when_made(make, problem: str) -> 
 def test_the_last_box_of_a_text(text, box) -> None:
     """One that was cut off is none, and no earlier one stands in for it."""
     assert last_boxed(text) == box
+
+
+RECURSIVE = {"$ref": "#/$defs/list", "$defs": {"list": {"type": "array", "items": {"$ref": "#/$defs/list"}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply"),
+    [
+        (RECURSIVE, "[" * 300 + "]" * 300),
+        ({"type": "number", "multipleOf": 0.1}, "1e400"),
+        ({"type": "number", "multipleOf": 0.1}, "1" + "0" * 400),
+    ],
+)
+def test_a_reply_that_no_schema_can_check_is_wrong(schema, reply) -> None:
+    """Leaving it unscored would let a model escape its 0."""
+    score = json_schema(schema).grade(reply, None)
+
+    assert (score.value, score.explanation.partition(":")[0]) == (0.0, "it cannot be checked")
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply"),
+    [
+        ({"pattern": "^(a|aa)+$"}, "a" * 200 + "!"),
+        ({"patternProperties": {"^(a|aa)+$": {}}}, {"a" * 200 + "!": 1}),
+        ({"patternProperties": {"^(a|aa)+$": {}}, "additionalProperties": False}, {"a" * 200 + "!": 1}),
+    ],
+)
+def test_a_pattern_of_a_schema_has_a_deadline(schema, reply) -> None:
+    """With jsonschema's own, which uses `re`, the whole program would stand still."""
+    with pytest.raises(RewardError, match="a pattern of the schema took too long"):
+        json_schema({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}).grade(
+            json.dumps(reply), None
+        )
+
+
+@pytest.mark.parametrize(
+    ("schema", "reply", "value"),
+    [
+        ({"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n1": 1}, 1.0),
+        ({"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n1": "1"}, 0.0),
+        ({"patternProperties": {"^n": {"type": "integer"}}, "additionalProperties": False}, {"n1": 1, "m": 1}, 0.0),
+        ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, {"a": 1, "b": "x"}, 1.0),
+        ({"properties": {"a": {}}, "additionalProperties": {"type": "string"}}, {"a": 1, "b": 2}, 0.0),
+        ({"pattern": "^a+$"}, "aa", 1.0),
+        ({"pattern": "^a+$"}, "ab", 0.0),
+        ({"pattern": "^a+$"}, 5, 1.0),
+    ],
+)
+def test_patterns_mean_what_the_specification_says(schema, reply, value) -> None:
+    """They are matched by another engine than jsonschema's own."""
+    assert json_schema(schema).grade(json.dumps(reply), None).value == value
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "answer: A" + "*" * 100_000,
+        "answer:" + "*" * 100_000,
+        "answer" + " " * 100_000,
+        "answer" + "*" * 100_000 + ":" + "*" * 100_000,
+        "answer is" + " " * 100_000 + "option",
+    ],
+    ids=lambda reply: reply[:12],
+)
+@pytest.mark.timeout(20)
+def test_a_long_reply_is_read_once(reply) -> None:
+    """The time was quadratic, and Python's `re` lets no other thread run meanwhile."""
+    assert choice_letter().grade(reply, "B") == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Result:\n- 5", 5.0), ("The answer - 5", 5.0), ("Total \u2013 42", 42.0), ("10 - 5", 5.0), ("10-5", 5.0),
+        ("it is -5", -5.0), ("(-5)", -5.0), ("-$5", -5.0), ("x = \u22125", -5.0), ("- -5", -5.0),
+    ],
+)  # fmt: skip
+def test_a_dash_is_a_sign_only_where_it_touches_the_number(text, number) -> None:
+    """In a list or behind a word it is punctuation."""
+    assert last_number(text) == number

@@ -84,6 +84,31 @@ def test_a_process_that_died_is_replaced() -> None:
         workers.close()
 
 
+def test_a_process_that_says_something_else_is_ended(monkeypatch, tmp_path) -> None:
+    """A library that prints would leave it behind, neither idle nor ended."""
+    script = tmp_path / "worker.py"
+    script.write_text('print(\'{"ready": true}\', flush=True)\ninput()\nprint("hello", flush=True)\ninput()\n')
+    monkeypatch.setattr(math_workers, "_SCRIPT", script)
+    workers = MathWorkers(1)
+    process = workers._take()
+    workers._idle.append(process)
+
+    with pytest.raises(RewardError, match=r"the process that runs math-verify said 'hello\\n'"):
+        workers.is_equal("1", "1", timeout_s=60)
+    assert (process.poll() is not None, workers._idle) == (True, [])
+
+
+def test_importing_the_grader_leaves_nothing_to_be_done_at_exit() -> None:
+    """Only who compares has processes to end."""
+    program = (
+        "import atexit; names = []; atexit.register = lambda function, *_, **__: names.append(repr(function));"
+        "import artkit.rewards; print([name for name in names if 'MathWorkers' in name])"
+    )
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_threads_share_the_processes() -> None:
     """Members are graded at the same time, each in its thread."""
     workers = MathWorkers(1)
@@ -131,5 +156,5 @@ def test_a_missing_package_is_told_when_the_grader_is_made(monkeypatch) -> None:
 @pytest.mark.parametrize("timeout_s", [0, -1, float("nan"), float("inf")])
 def test_a_deadline_that_is_none_is_refused(timeout_s) -> None:
     """Some answers take longer than any run."""
-    with pytest.raises(ConfigurationError, match="is not positive"):
+    with pytest.raises(ConfigurationError, match="is no positive finite number"):
         boxed_math(timeout_s=timeout_s)

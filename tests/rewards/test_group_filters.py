@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance, FilterResult, GroupFilter
 
 reward_lists = st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0, math.nan]), max_size=4), max_size=5)
@@ -64,24 +65,6 @@ def test_what_is_kept_and_what_is_dropped_are_the_input(rewards: list[list[float
     assert repr(groups) == repr(before)
 
 
-@given(reward_lists, st.integers(0, 4))
-def test_one_by_one_or_all_at_once_keeps_the_same(rewards: list[list[float]], members: int) -> None:
-    """In any order."""
-    groups = [make_group(each) for each in rewards]
-    one, other = DropZeroVariance(), DropSmall(members)
-    kept = [
-        [id(group) for group in groups]
-        for groups in (
-            (one | other).apply(groups).kept,
-            (other | one).apply(groups).kept,
-            other.apply(one.apply(groups).kept).kept,
-            one.apply(other.apply(groups).kept).kept,
-        )
-    ]
-
-    assert kept == [kept[0]] * 4
-
-
 def test_the_first_filter_that_drops_gives_the_reason() -> None:
     """One group is counted once."""
     group = make_group([1.0, 1.0])
@@ -105,3 +88,33 @@ def test_what_each_filter_dropped_is_counted_under_its_name() -> None:
     result = (DropSmall(2) | DropZeroVariance()).apply(map(make_group, ([0.5], [1, 1], [0, 0, 0], [0, 1], [])))
 
     assert (result.counts, len(result.kept)) == ({"small": 2, "zero_variance": 2}, 1)
+
+
+@dataclass(frozen=True)
+class Told(GroupFilter):
+    """Answers what it is told to, or raises it."""
+
+    answer: object
+
+    def reason(self, group: art.TrajectoryGroup) -> str | None:
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+@pytest.mark.parametrize("answer", [True, False, 0, ""])
+def test_a_reason_that_is_none_is_refused(answer) -> None:
+    """A filter that returns a bool would drop every group, for the reason "False"."""
+    for each in (Told(answer), DropZeroVariance() | Told(answer)):
+        with pytest.raises(
+            ConfigurationError, match=rf"the filter Told\(answer={answer!r}\) gave the reason {answer!r}"
+        ):
+            each.apply([make_group([0.0, 1.0])])
+
+
+def test_a_filter_that_fails_is_named() -> None:
+    """Of several that are joined, one is to be mended."""
+    with pytest.raises(KeyError) as caught:
+        (DropZeroVariance() | Told(KeyError("gold"))).apply([make_group([0.0, 1.0])])
+
+    assert caught.value.__notes__ == ["raised by the filter Told(answer=KeyError('gold'))"]

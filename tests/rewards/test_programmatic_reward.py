@@ -14,7 +14,7 @@ import pytest
 
 from artkit.episodes import Episode
 from artkit.errors import ConfigurationError, RewardError
-from artkit.rewards import ProgrammaticReward, Score
+from artkit.rewards import EnvironmentReward, ProgrammaticReward, Score, choice_letter, number_match
 from artkit.rewards.off_loop import off_loop_slots
 
 
@@ -212,8 +212,8 @@ async def test_cancelling_cancels_at_once_with_nothing_changed(is_async: bool) -
     scoring.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await scoring
-    assert not release.is_set()
+        async with asyncio.timeout(5):
+            await scoring
     release.set()
     assert (len(group.trajectories), group.exceptions) == (2, [])
 
@@ -229,8 +229,18 @@ def test_one_adapter_serves_several_event_loops() -> None:
     ("make", "problem"),
     [
         (lambda: ProgrammaticReward("grade"), "fn='grade' can't be called"),
-        (lambda: ProgrammaticReward(grade, timeout_s=0), "timeout_s=0 is not positive"),
-        (lambda: ProgrammaticReward(grade, timeout_s=float("nan")), "timeout_s=nan is not positive"),
+        (lambda: ProgrammaticReward(number_match), r"number_match makes a grader .*give number_match\("),
+        (lambda: ProgrammaticReward(choice_letter), r"give choice_letter\("),
+        (lambda: ProgrammaticReward(EnvironmentReward()), "is a reward already .*give it itself"),
+        (
+            lambda: ProgrammaticReward(EnvironmentReward),
+            r"EnvironmentReward is a class .*EnvironmentReward\(…\), without",
+        ),
+        (lambda: ProgrammaticReward(Grader), r"Grader is a class .*give Grader\(…\)"),
+        (lambda: ProgrammaticReward(grade, timeout_s=0), "timeout_s=0 is no positive finite number"),
+        (lambda: ProgrammaticReward(grade, timeout_s=float("nan")), "timeout_s=nan is no positive finite number"),
+        (lambda: ProgrammaticReward(grade, timeout_s=float("inf")), "timeout_s=inf is no positive finite number"),
+        (lambda: ProgrammaticReward(grade, timeout_s="5"), "timeout_s='5' is no positive finite number"),
         (lambda: ProgrammaticReward(grade, on_error="drop"), "on_error='drop' is unknown"),
     ],
 )

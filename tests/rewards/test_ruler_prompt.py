@@ -249,3 +249,81 @@ def test_without_a_reply_there_is_nothing_to_judge(trajectory) -> None:
     (member,) = Lineup.of([trajectory]).members
 
     assert member.problem == "it holds no reply of the model"
+
+
+def parts_episode(*parts: Any) -> Episode:
+    return episode({"role": "user", "content": list(parts)}, choice("a cat"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ({"type": "image", "data": "AAAA", "mimeType": "image/png"}, {"type": "image", "data": "BBBB", "mimeType": "image/png"}),
+        ({"type": "image", "image": "https://x.invalid/1"}, {"type": "image", "image": "https://x.invalid/2"}),
+        ({"type": "image", "image": "/data/1.png"}, {"type": "image", "image": "/data/2.png"}),
+        ({"type": "image_url", "image_url": {"file": 1}}, {"type": "image_url", "image_url": {"file": 2}}),
+        ({"type": "input_audio", "input_audio": {"data": "AAAA"}}, {"type": "input_audio", "input_audio": {"data": "BBBB"}}),
+        ({"type": "file", "file": {"file_data": "AAAA"}}, {"type": "file", "file": {"file_data": "BBBB"}}),
+    ],
+)  # fmt: skip
+def test_transcripts_that_differ_in_one_part_differ(one, other) -> None:
+    """Counted as the same, they would get one score for two replies."""
+    assert len(Lineup.of([parts_episode(one), parts_episode(other), parts_episode(one)]).transcripts) == 2
+
+
+@pytest.mark.parametrize(
+    ("part", "url"),
+    [
+        ({"type": "image", "data": "AA\nAA", "mimeType": "image/jpeg"}, "data:image/jpeg;base64,AAAA"),
+        ({"type": "image", "image": "https://x.invalid/1"}, "https://x.invalid/1"),
+        ({"type": "image", "image": "data:image/png;base64,AAAA"}, "data:image/png;base64,AAAA"),
+    ],
+)
+def test_pictures_in_the_forms_of_mcp_and_qwen_are_pictures(part, url) -> None:
+    """A judge that sees is shown what the policy saw."""
+    messages = asked(parts_episode(part), episode("?", choice("b")), with_pictures=True)
+
+    assert [each["image_url"]["url"] for each in messages[1]["content"] if each["type"] == "image_url"] == [url]
+
+
+BASE64 = "QUJD" * 100 + "QQ=="
+WRAPPED = "\n".join(BASE64[at : at + 76] for at in range(0, len(BASE64), 76))
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (f"/9j/2w{BASE64}", "image/jpeg"),
+        (f"Qk0{BASE64}", "image/bmp"),
+        (f"iVBORw0KGgo{WRAPPED}", "image/png"),
+        (f"data:image/png;base64,{WRAPPED}", "image/png"),
+        (f"data:image/png;base64,\n{WRAPPED}", "image/png"),
+        (json.dumps({"picture": f"iVBORw0KGgo{WRAPPED}"}), "image/png"),
+        (f"data:application/pdf;base64,{WRAPPED}", "application/pdf"),
+    ],
+)
+def test_base64_never_reaches_a_judge_as_text(text, kind) -> None:
+    """Wrapped or not, whatever it begins with; the words around it stay."""
+    shown = text_of(asked(episode(f"Look:\n{text}\nDone.", choice("a")), episode("?", choice("b"))))
+
+    assert "QUJDQUJD" not in shown
+    assert kind in shown
+    assert "Done." in shown
+
+
+def test_a_digest_is_worked_out_once() -> None:
+    """It hashes the whole transcript, on the event loop."""
+    (transcript,) = Lineup.of([episode("?", choice("a"))]).transcripts.values()
+
+    assert transcript.digest is transcript.digest
+
+
+def test_an_odd_member_is_unread_and_its_siblings_are_not() -> None:
+    """One message that nobody expected must not cost the group."""
+    deep: Any = "x"
+    for _ in range(2_000):
+        deep = [deep]
+    audio = {"role": "assistant", "content": "a", "audio": 5}
+    members = Lineup.of([episode("?", audio), parts_episode(*deep), episode("?", choice("a"))]).members
+
+    assert [str(member).partition(":")[0] for member in members] == ["it cannot be read", "it cannot be read", "1"]

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artkit.episodes import Episode
-from artkit.errors import ConfigurationError, OutageError, RewardError
-from artkit.rewards import ProgrammaticReward, RewardAdapter, Score, WeightedReward
+from artkit.errors import ConfigurationError, JudgeError, OutageError, RewardError
+from artkit.rewards import ProgrammaticReward, RewardAdapter, RulerReward, Score, WeightedReward, number_match
 
 
 class Fixed(RewardAdapter):
@@ -145,8 +145,30 @@ async def test_two_parts_cannot_set_the_same_metric() -> None:
     own, causes = await score(WeightedReward({"a": (Fixed(Score(1, metrics={"a_score": 3})), 1)}), 1)
 
     assert (rewards, own) == ([None], [None])
-    assert "part 'b' sets the metric 'exact', which another part sets too" in group.exceptions[0].message
+    assert group.exceptions[0].message.startswith(
+        "WeightedReward: scenario 's': part 'b' sets the metric 'exact', which another part sets too"
+    )
     assert "part 'a' sets the metric 'a_score'" in causes.exceptions[0].message
+
+
+async def test_a_metric_of_two_parts_costs_the_whole_group() -> None:
+    """Dropping only the members whose values differ would leave a selection of the others to be trained on."""
+    one, other = Fixed(*[Score(1, metrics={"exact": 1})] * 2), Fixed(*[Score(1, metrics={"exact": n}) for n in (0, 1)])
+    rewards, group = await score(WeightedReward({"a": (one, 1), "b": (other, 1)}))
+
+    assert rewards == [None, None]
+    assert len(group.exceptions) == 2
+
+
+async def test_a_judge_that_failed_is_told_whatever_became_of_the_member() -> None:
+    """A part that is dropped, or that another part's failure stands before, is not healthy for all that."""
+    broken, fine = Fixed(JudgeError("the judge is out", "ask later")), Fixed(1.0, 0.5)
+    rewards, dropped = await score(WeightedReward({"judge": (broken, 1), "check": (fine, 1)}, on_unscored="drop_part"))
+    _, behind = await score(WeightedReward({"check": (Fixed(None, None), 1), "judge": (broken, 1)}))
+
+    assert rewards == [2.0, 1.0]
+    assert dropped.trajectories[0].logs == ["WeightedReward: judge: the judge is out"]
+    assert (dropped.metrics, behind.metrics) == ({"judge_errors": 1}, {"judge_errors": 1})
 
 
 async def test_a_sum_beyond_all_numbers_is_an_error() -> None:
@@ -154,7 +176,9 @@ async def test_a_sum_beyond_all_numbers_is_an_error() -> None:
     rewards, group = await score(WeightedReward({"a": (Fixed(1e308, 1), 10)}))
 
     assert rewards == [None, 10.0]
-    assert "the weighted sum inf is not finite" in group.exceptions[0].message
+    assert group.exceptions[0].message.startswith(
+        "WeightedReward: scenario 's', member 0: the weighted sum inf is not finite"
+    )
 
 
 async def test_the_parts_score_at_the_same_time() -> None:
@@ -212,10 +236,21 @@ async def test_sums_nest() -> None:
     ("make", "problem"),
     [
         (lambda: WeightedReward({}), r"parts=\{\} holds no part"),
-        (lambda: WeightedReward([(Fixed(1), 1)]), "holds no part"),
+        (lambda: WeightedReward([(Fixed(1), 1)]), r"parts=\[.*\] is no mapping .*give \{"),
         (lambda: WeightedReward({"": (Fixed(1), 1)}), "the name '' is no text"),
         (lambda: WeightedReward({"a": Fixed(1)}), r"parts\['a'\]=.* is no \(adapter, weight\)"),
-        (lambda: WeightedReward({"a": (abs, 1)}), "ProgrammaticReward makes one of a function"),
+        (lambda: WeightedReward({"a": (abs, 1)}), r"parts\['a'\]=.* is no RewardAdapter .*ProgrammaticReward\(fn\)"),
+        (lambda: WeightedReward({"a": (Fixed, 1)}), r"parts\['a'\]=Fixed is a class.*give Fixed\("),
+        (lambda: WeightedReward({"a": (number_match(), 1)}), r"give ProgrammaticReward\(number_match\("),
+        (
+            lambda: WeightedReward({"a": (RulerReward(), 1), "b": (RulerReward(), 1)}),
+            r"parts 'a' and 'b' both set the metric 'ruler_score' .*name=",
+        ),
+        (
+            lambda: WeightedReward({"a": (WeightedReward({"x": (Fixed(1), 1)}), 1), "x": (Fixed(1), 1)}),
+            "parts 'a' and 'x' both set the metric 'x_score'",
+        ),
+        (lambda: WeightedReward({"x": (WeightedReward({"x": (Fixed(1), 2)}), 1)}), "holds a part 'x' itself"),
         (lambda: WeightedReward({"a": (Fixed(1), 0)}), "the weight 0 is no finite number other than 0"),
         (lambda: WeightedReward({"a": (Fixed(1), math.nan)}), "the weight nan"),
         (lambda: WeightedReward({"a": (Fixed(1), "1")}), "the weight '1'"),

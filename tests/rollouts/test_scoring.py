@@ -284,3 +284,17 @@ async def test_a_cancelled_error_of_an_adapter_costs_its_group() -> None:
 
     assert rewards(result) == [[], [1.0] * 3]
     assert result.groups[0].exceptions[0].message.startswith("Cancelled raised a CancelledError")
+
+
+async def test_a_function_of_one_episode_is_told_from_one_of_a_group() -> None:
+    """The commonest slip: it is a reward once ProgrammaticReward has made one of it."""
+    result = await gathered(lambda each: float(each.outcome))
+
+    assert {record.message for record in result.groups[0].exceptions} == {
+        (
+            "the reward was given a group: 'TrajectoryGroup' object has no attribute 'outcome' "
+            "(hint: a function of one episode is given as ProgrammaticReward(function))"
+        )
+    }
+    with pytest.raises(RewardError, match=r"the reward returned 1\.0 .*ProgrammaticReward\(function\)"):
+        await gathered(lambda each: 1.0)

@@ -10,7 +10,7 @@ from typing import Any
 import art
 import pytest
 
-from artkit.errors import ConfigurationError, RewardError
+from artkit.errors import ConfigurationError, JudgeError, RewardError
 from artkit.rewards import (
     EnvironmentReward,
     ProgrammaticReward,
@@ -132,11 +132,82 @@ class BadMetric(RewardAdapter):
         return [Score(1.0, metrics={"why": "good"}) for _ in group.trajectories]  # type: ignore[dict-item]
 
 
+class NotANumber(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        return [float("nan"), *[1.0 for _ in group.trajectories[1:]]]
+
+
+class NoMetric(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[Score]:
+        return [Score(1.0, metrics={"why": None} if n == 1 else {}) for n in range(len(group.trajectories))]
+
+
+class Raising(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[Any]:
+        return [KeyError("gold") if n == 2 else 1.0 for n in range(len(group.trajectories))]
+
+
+class Ending(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        for member in group.trajectories:
+            if hasattr(member, "outcome"):
+                member.outcome = "seen"
+        return [1.0 for _ in group.trajectories]
+
+
+class Stubborn(RewardAdapter):
+    """Can be cancelled at first, and no more from its second wait on."""
+
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        await asyncio.sleep(0)
+        return await Unstoppable().score(group)
+
+
+class One(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float | None]:
+        return [1.0, None, *[1.0 for _ in group.trajectories[2:]]]
+
+
+class Idle(RewardAdapter):
+    async def score(self, group: art.TrajectoryGroup) -> list[float]:
+        return [1.0 for _ in group.trajectories]
+
+    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+        return group
+
+
+class PuttingBack(One):
+    relative = True
+
+    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+        members = list(group.trajectories)
+        await super().__call__(group)
+        group.trajectories = members
+        return group
+
+
+class Forgetting(One):
+    relative = True
+
+    async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+        await super().__call__(group)
+        group.metadata = {}
+        return group
+
+
 @pytest.mark.parametrize(
     ("adapter", "problem"),
     [
         (Miscounting, "returned 1 answers for 4 members"),
-        (Synchronous, "no member of any group could be scored: TypeError: .*await"),
+        (Synchronous, r"score\(\) returned .*make it `async def score"),
+        (NotANumber, "member 0 got no score: RewardError: .*reward nan is not finite"),
+        (NoMetric, "member 1 got no score: RewardError: .*metric 'why' None is no number"),
+        (Raising, "member 2 got no score: KeyError: 'gold'"),
+        (Ending, r"score\(\) changed the group's members' outcome"),
+        (Stubborn, r"score\(\) was cancelled and ended in .*never catch asyncio.CancelledError"),
+        (Idle, r"calling it left the rewards \[0\.0, 0\.0, 0\.0, 0\.0\], where score\(\) said \[1\.0"),
+        (PuttingBack, r"calling it left the rewards .*where score\(\) said .*None"),
+        (Forgetting, "calling it lost some of the group's metadata"),
         (BadMetric, "no member of any group could be scored: RewardError: .*metric 'why' 'good' is no number"),
         (Writing, r"score\(\) changed the group's members' metrics .*calling the adapter writes them"),
         (Dropping, r"score\(\) changed the group's "),
@@ -173,8 +244,34 @@ async def test_an_adapter_may_know_ones_own_episodes_only() -> None:
     await check_reward(reward, [group])
 
 
+async def test_a_member_that_is_unscored_on_purpose_is_no_broken_promise() -> None:
+    """A judge may be at a loss about one member, and says so."""
+
+    class Doubtful(RewardAdapter):
+        async def score(self, group: art.TrajectoryGroup) -> list[Any]:
+            return [1.0 if reply_text(member) else JudgeError("hm", "ask it") for member in group.trajectories]
+
+    await check_reward(Doubtful())
+
+
+async def test_one_hint_is_enough() -> None:
+    """The cause's own says what to do."""
+
+    class Pathless(RewardAdapter):
+        async def score(self, group: art.TrajectoryGroup) -> list[Any]:
+            raise RewardError("no answer key", "set it")
+
+    with pytest.raises(RewardError) as caught:
+        await check_reward(Pathless())
+    assert str(caught.value) == (
+        "Pathless: no member of any group could be scored: RewardError: no answer key "
+        "(hint: set it; or give groups= with episodes that the adapter can score)"
+    )
+
+
 @pytest.mark.parametrize(
-    ("reward", "groups"), [(exact_match(), None), (EnvironmentReward(), [art.TrajectoryGroup([])])]
+    ("reward", "groups"),
+    [(exact_match(), None), (EnvironmentReward, None), (EnvironmentReward(), [art.TrajectoryGroup([])])],
 )
 async def test_what_cannot_be_checked_is_refused(reward, groups) -> None:
     """A function is no adapter, and an empty group asks nothing."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from artkit import (
+    BackendError,
     CheckpointError,
     Every,
     KeepAll,
@@ -16,6 +18,7 @@ from artkit import (
     KeepEvery,
     KeepLatest,
     Validation,
+    make_trainable_model,
     prune_checkpoints,
 )
 from artkit.checkpoints import CheckpointPolicy, Verdict
@@ -180,6 +183,32 @@ async def test_a_model_without_a_backend_is_refused(workshop: Any) -> None:
     """Nobody could list or delete anything."""
     with pytest.raises(CheckpointError, match="the model is not registered"):
         await prune_checkpoints(workshop.model(), KeepLatest())
+
+
+async def test_after_a_run_checkpoints_that_are_files_are_pruned_without_opening_anything(workshop: Any) -> None:
+    """The trainer has closed the backend; a script that tidies up needs no server."""
+    model = workshop.model()
+    await workshop.trainer(model=model, checkpoint_policy=KeepAll()).run()
+
+    decision = await prune_checkpoints(model, KeepLatest())
+
+    assert workshop.backend.checkpoint_steps(workshop.model()) == {2} == decision.keep
+    assert len(workshop.backend.calls("register")) == len(workshop.backend.calls("close")) == 1
+
+
+@pytest.mark.torch
+async def test_a_closed_embedded_backend_is_to_be_opened_before_pruning(tmp_path: Path) -> None:
+    """Nothing is deleted behind its back."""
+    from artkit.backends.torch import TorchBackend
+
+    model = make_trainable_model(
+        name="agent", project="demo", base_model="artkit/micro", base_path=str(tmp_path), report_metrics=[]
+    )
+    async with TorchBackend(str(tmp_path)) as backend:
+        await model.register(backend)
+
+    with pytest.raises(BackendError, match="register the model again"):
+        await prune_checkpoints(model, KeepLatest())
 
 
 class Unlisted(DiaryBackend):

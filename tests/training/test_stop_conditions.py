@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 import pickle
 import random
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -107,28 +109,43 @@ def test_what_was_logged_for_later_steps_changes_nothing(
     )
 
 
-def stopped_at(condition: StopCondition, rows: list[tuple[int, dict[str, float]]], *, since: int) -> list[Any]:
-    """What is answered from row `since` on by a session that reads the file again after each row."""
-    answers = []
-    for end in range(since, len(rows)):
-        logged: dict[str, dict[int, float]] = {}
-        for step, row in rows[: end + 1]:
-            for metric, value in row.items():
-                logged.setdefault(metric, {})[step] = value
-        step = rows[end][0]
-        answers.append(condition.reason(at(step, elapsed_s=50.0 * step), MetricHistory.from_values(logged)))
-    return answers
+def answers(condition: StopCondition, path: Path, rows: list[str], *, since: int, cuts: set[int]) -> list[Any]:
+    """What is answered after each row from `since` on, by a session whose history reads on in the growing file.
+
+    Also where it reads in between, at the bytes in `cuts`, and finds half a row.
+    """
+    history = MetricHistory()
+    answered = []
+    text = "".join(rows).encode()
+    written = sum(len(row.encode()) for row in rows[:since])
+    for step, row in enumerate(rows[since:], start=since + 1):
+        for cut in sorted(cuts & set(range(written + 1, written + len(row)))):
+            path.write_bytes(text[:cut])
+            history.read_on(path)
+        written += len(row.encode())
+        path.write_bytes(text[:written])
+        history.read_on(path)
+        answered.append(condition.reason(at(step, elapsed_s=50.0 * step), history))
+    return answered
 
 
 @given(conditions, st.lists(st.dictionaries(st.sampled_from(METRICS), numbers), min_size=2, max_size=8), st.data())
 def test_a_resumed_run_stops_where_an_uninterrupted_one_does(
-    condition: StopCondition, rows: list[dict[str, float]], data: Any
+    condition: StopCondition, logged: list[dict[str, float]], data: Any
 ) -> None:
-    """A condition remembers nothing but what is on the disk."""
-    numbered = list(enumerate(rows, start=1))
+    """Read on row by row, begun again in the middle, or read at once: the answer is in the file, and nowhere else."""
+    rows = [json.dumps({"step": step, **row}) + "\n" for step, row in enumerate(logged, start=1)]
     resumed = data.draw(st.integers(1, len(rows) - 1))
+    cuts = data.draw(st.sets(st.integers(1, sum(map(len, rows)) - 1), max_size=3))
 
-    assert stopped_at(condition, numbered, since=0)[resumed:] == stopped_at(condition, numbered, since=resumed)
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "history.jsonl"
+        through = answers(condition, path, rows, since=0, cuts=cuts)
+        again = answers(condition, path, rows, since=resumed, cuts=cuts)
+        whole = MetricHistory.read(path)
+
+    assert again == through[resumed:]
+    assert through == [condition.reason(at(step, elapsed_s=50.0 * step), whole) for step in range(1, len(rows) + 1)]
 
 
 @given(conditions)

@@ -18,6 +18,7 @@ from artkit import (
     Score,
     Trainer,
     Validation,
+    number_match,
     prune_checkpoints,
 )
 from artkit.testing import DiaryBackend
@@ -28,6 +29,13 @@ class Custom(RewardAdapter):
     """A reward of the user's own."""
 
     async def score(self, group: art.TrajectoryGroup) -> Sequence[Score]:
+        return [Score(1.0) for _ in group.trajectories]
+
+
+class Plain(RewardAdapter):
+    """A reward of somebody who forgot a word."""
+
+    def score(self, group: art.TrajectoryGroup) -> Any:
         return [Score(1.0) for _ in group.trajectories]
 
 
@@ -54,6 +62,9 @@ async def play_async(model: Any, scenario: Any) -> art.Trajectory:
         ("rollout", None, "rollout=None is no rollout"),
         ("reward", Custom, r"give Custom\("),
         ("reward", 1.0, "reward=1.0 is no reward that can be called .*RewardAdapter"),
+        ("reward", number_match(), r"is a grader of one episode.*give ProgrammaticReward\(number_match\("),
+        ("reward", number_match, r"number_match makes a grader.*give ProgrammaticReward\(number_match\(…\)\)"),
+        ("reward", Plain(), r"Plain\.score cannot be awaited .*make it `async def score"),
         ("validation", [1, 2], "of type int, not Validation .*give Validation"),
         ("validation", "val", "validation='val' is no Validation .*give Validation"),
         ("validation", 5, "validation=5 is no Validation .*give Validation"),

@@ -57,13 +57,28 @@ def test_scores_are_the_means_of_the_scenarios_that_could_be_scored() -> None:
         ([group(1.0, 0.5)], {}, {}),
         ([group(1.0, 0.5)], {"pass_at": (2,)}, {"pass@2": 1.0}),
         ([group(1.0, 0.5)], {"pass_at": (1,), "success_threshold": 0.5}, {"pass@1": 1.0}),
+        ([group(1.0, 0.5)], {"success_threshold": 0.75}, {"pass@1": 0.5, "pass@2": 1.0}),
+        ([group(1.0, 0.5), group(0.0, 0.2)], {"success_threshold": 0.2}, {"pass@1": 0.75, "pass@2": 1.0}),
+        ([group(0.5)], {"success_threshold": 0.2}, {}),
         ([group(1.0)], {"pass_at": (2,)}, {}),
         ([group()], {"pass_at": (1,)}, {}),
     ],
 )
 def test_pass_at_k_is_there_where_it_can_be_estimated(groups, changes, passes) -> None:
-    """By itself only where a reward says yes or no: of other rewards nobody knows what a success is."""
+    """By itself only where a reward says yes or no, or it was said which is a success: else nobody knows."""
     metrics = result(*groups, **changes).metrics
+
+    assert {name: value for name, value in metrics.items() if "pass@" in name} == pytest.approx(passes)
+
+
+@pytest.mark.parametrize(
+    ("whole", "passes"), [(9, {"pass@1": 0.1, "pass@2": 0.0}), (8, {"pass@1": 0.2}), (0, {"pass@1": 1.0})]
+)
+def test_pass_at_k_is_not_the_mean_of_the_easy_scenarios(whole: int, passes: dict[str, float]) -> None:
+    """Those that lost a rollout may be the hard ones: without a tenth of the scenarios it is not logged."""
+    groups = [*(group(0.0, 0.0) for _ in range(whole)), *(group(1.0) for _ in range(10 - whole))]
+
+    metrics = result(*groups, lost=10 - whole, pass_at=(1, 2)).metrics
 
     assert {name: value for name, value in metrics.items() if "pass@" in name} == pytest.approx(passes)
 

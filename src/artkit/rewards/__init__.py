@@ -29,6 +29,7 @@ from artkit.rewards.judges import EndpointJudge, Judge, JudgeReply, LiteLLMJudge
 from artkit.rewards.lost_members import lost_members, note_lost
 from artkit.rewards.min_members import MinMembers
 from artkit.rewards.programmatic_reward import Grader, ProgrammaticReward
+from artkit.rewards.reward_check import check_adapter, check_reward_part
 from artkit.rewards.ruler import JudgeCounts, RulerReward
 from artkit.rewards.score import Score
 from artkit.rewards.weighted_reward import WeightedReward
@@ -59,6 +60,8 @@ __all__ = [
     "WeightedReward",
     "answer_text",
     "boxed_math",
+    "check_adapter",
+    "check_reward_part",
     "choice_letter",
     "diagnose_reward",
     "exact_match",

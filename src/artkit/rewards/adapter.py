@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
+import reprlib
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -19,12 +22,15 @@ if TYPE_CHECKING:
 
     from artkit.rewards.score import Score
 
-__all__ = ["Answer", "OnError", "RewardAdapter", "check_on_error"]
+__all__ = ["Answer", "OnError", "RewardAdapter", "check_on_error", "who_is_scored"]
 
 OnError: TypeAlias = Literal["raise", "drop_member", "drop_group"]
 
-Answer: TypeAlias = "Score | float | Exception | None"
-"""What is said of one member: its score, the exception that scoring it ended in, or None: it could not be scored."""
+Answer: TypeAlias = "Score | float | BaseException | None"
+"""What is said of one member: its score, the exception that scoring it ended in, or None: it could not be scored.
+
+Any exception that `asyncio.gather(…, return_exceptions=True)` returns will do.
+"""
 
 
 class RewardAdapter(ABC):
@@ -43,10 +49,16 @@ class RewardAdapter(ABC):
         on_error: What an exception while scoring, or a score that is no finite number, leads to: it is raised with
             nothing changed, its member is left unscored, or its whole group is. A wrong count of scores always raises,
             and so does an error that more scoring can't cure, such as a `ConfigurationError`.
+        required_environment: The environment variables that scoring needs, such as a judge's key. The Trainer asks
+            before its first rollout whether they are set.
+        metric_names: The metrics of its scores whose names are known beforehand: no two parts of a `WeightedReward` may
+            share one.
     """
 
     relative: bool = False
     on_error: OnError = "drop_member"
+    required_environment: Sequence[str] = ()
+    metric_names: Collection[str] = ()
 
     @abstractmethod
     async def score(self, group: art.TrajectoryGroup) -> Sequence[Answer]:
@@ -56,12 +68,21 @@ class RewardAdapter(ABC):
         member's place.
         """
 
+    def reversed_order(self) -> RewardAdapter | None:
+        """Return this reward with the order turned round in which it looks at the members.
+
+        `diagnose_reward` asks: does a judge still say the same? None, as here: the order is that of the members, and
+        turning the group round does it. A reward that chooses the order itself, such as RULER's, overrides this.
+        """
+        return None
+
     async def __call__(self, group: art.TrajectoryGroup) -> art.TrajectoryGroup:
         """Score `group` in place and return it. An empty group is returned untouched.
 
         Raises:
             ConfigurationError: `on_error` is unknown.
-            RewardError: There were more or fewer answers than members; or one was bad and `on_error` is "raise".
+            RewardError: `score` is not async, or there were more or fewer answers than members; or one was bad and
+                `on_error` is "raise".
         """
         members = list(group.trajectories)
         results = await self.preview(group)
@@ -74,25 +95,32 @@ class RewardAdapter(ABC):
 
         Raises:
             ConfigurationError: `on_error` is unknown.
-            RewardError: There were more or fewer answers than members; or one was bad and `on_error` is "raise".
+            RewardError: `score` is not async, or there were more or fewer answers than members; or one was bad and
+                `on_error` is "raise".
         """
         check_on_error(self.on_error)
-        members = list(group.trajectories)
-        if not members:
+        size = len(group.trajectories)
+        if not size:
             return []
-        who = f"{type(self).__name__}: scenario {_scenario_id(group, members)}"
+        who = who_is_scored(self, group)
         try:
             with own_cancellation(type(self).__name__, RewardError):
-                answers: Sequence[Answer] = await self.score(group)
+                scoring = self.score(group)
+                is_async = inspect.isawaitable(scoring)
+                answers: object = await scoring if is_async else scoring
         except Exception as error:  # noqa: BLE001  # sorted by _settle, with those of single members
-            error.add_note(who)
-            return self._settle([Unscored(cause=error, is_error=True)] * len(members))
-        return self._settle(_read(answers, len(members), who))
+            return self._settle([Unscored(cause=error, is_error=True, who=who)] * size)
+        if not is_async:
+            msg = f"{who}: score() returned {reprlib.repr(answers)}, which cannot be awaited"
+            raise RewardError(msg, "make it `async def score(self, group)`")
+        return self._settle(_read(answers, size, who))
 
     def _settle(self, results: list[Scored | Unscored]) -> list[Scored | Unscored]:
         """Do what `on_error` says."""
         for result in results:
             if isinstance(result, Unscored) and result.is_error and self._raises(result.cause):
+                if result.who:
+                    result.cause.add_note(result.who)
                 raise result.cause
         return _without_group(results) if self.on_error == "drop_group" else results
 
@@ -112,26 +140,34 @@ def check_on_error(value: str) -> None:
         raise ConfigurationError(msg, f"use one of {', '.join(map(repr, get_args(OnError)))}")
 
 
-def _read(answers: Sequence[Answer], size: int, who: str) -> list[Scored | Unscored]:
+def who_is_scored(adapter: RewardAdapter, group: art.TrajectoryGroup) -> str:
+    """Return the name of the adapter and of the scenario it scores, for an error's text."""
+    for metadata in (group.metadata, *(member.metadata for member in group.trajectories)):
+        if "scenario_id" in metadata:
+            return f"{type(adapter).__name__}: scenario {metadata['scenario_id']!r}"
+    return f"{type(adapter).__name__}: scenario unknown"
+
+
+def _read(answers: object, size: int, who: str) -> list[Scored | Unscored]:
     """Check all answers before anything is written."""
-    if not _is_sequence(answers):
+    listed = _listed(answers)
+    if listed is None:
         msg = f"{who}: score() returned {answers!r}, no sequence"
         raise RewardError(msg, "return one answer for each of group.trajectories, in their order")
-    if len(answers) != size:
-        msg = f"{who}: score() returned {len(answers)} answers for {size} members"
+    if len(listed) != size:
+        msg = f"{who}: score() returned {len(listed)} answers for {size} members"
         raise RewardError(msg, "return one answer for each of group.trajectories, None for what can't be scored")
-    return [read_answer(answer, f"{who}, member {number}") for number, answer in enumerate(answers)]
+    return [read_answer(answer, f"{who}, member {number}") for number, answer in enumerate(listed)]
 
 
-def _is_sequence(answers: object) -> bool:
-    return isinstance(answers, Collection) and not isinstance(answers, str | bytes | Mapping | AbstractSet)
-
-
-def _scenario_id(group: art.TrajectoryGroup, members: Sequence[art.Trajectory]) -> str:
-    for metadata in (group.metadata, *(member.metadata for member in members)):
-        if "scenario_id" in metadata:
-            return repr(metadata["scenario_id"])
-    return "unknown"
+def _listed(answers: object) -> list[object] | None:
+    """Return the answers, or None for what is no sequence."""
+    if not isinstance(answers, Collection) or isinstance(answers, str | bytes | Mapping | AbstractSet):
+        return None
+    try:
+        return list(answers)
+    except TypeError:  # an array of no dimension
+        return None
 
 
 def _without_group(results: list[Scored | Unscored]) -> list[Scored | Unscored]:
@@ -149,16 +185,15 @@ def _write(
 ) -> None:
     kept = []
     for member, result in zip(members, results, strict=True):
+        member.metrics.update(result.metrics)
         if isinstance(result, Scored):
             member.reward = result.reward
-            member.metrics.update(result.metrics)
             if result.explanation is not None:
                 member.logs.append(f"{name}: {result.explanation}")
             _forget_failure(member)
             kept.append(member)
         else:
-            member.metrics.update(result.metrics)
-            record = FailureRecord.from_exception(result.cause, FailureKind.REWARD)
+            record = _record(result)
             if isinstance(member, Episode):
                 member.failure = record
             member.metadata["failure_kind"] = str(FailureKind.REWARD)
@@ -166,8 +201,14 @@ def _write(
             if not isinstance(result.cause, NothingToCompareError):
                 note_lost(group, FailureKind.REWARD)
     group.trajectories = kept
-    if any(isinstance(result, Unscored) and isinstance(result.cause, JudgeError) for result in results):
+    if any(isinstance(cause, JudgeError) for result in results for cause in result.causes):
         group.metrics["judge_errors"] = 1
+
+
+def _record(result: Unscored) -> FailureRecord:
+    record = FailureRecord.from_exception(result.cause, FailureKind.REWARD)
+    # As a note would stand there; a note on an exception that several members share would name all of them.
+    return dataclasses.replace(record, traceback=f"{record.traceback}{result.who}\n") if result.who else record
 
 
 def _forget_failure(member: art.Trajectory) -> None:

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from artkit.rewards.group_filter import GroupFilter
+from artkit.rewards.score import ROUNDING
 
 if TYPE_CHECKING:
     import art
 
 __all__ = ["DropZeroVariance"]
-
-_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +34,6 @@ class DropZeroVariance(GroupFilter):
             return f"the reward of member {bad} is {rewards[bad]}"
         if len(rewards) == 1:
             return "one member has no sibling to differ from"
-        if max(rewards) - min(rewards) <= _ROUNDING:
+        if max(rewards) - min(rewards) <= ROUNDING:
             return f"all {len(rewards)} rewards are {rewards[0]:g}"
         return None

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from artkit.errors import ConfigurationError
+
 if TYPE_CHECKING:
     import art
 
@@ -27,6 +29,7 @@ class FilterResult:
 
     kept: list[art.TrajectoryGroup]
     dropped: list[tuple[art.TrajectoryGroup, str]]
+    # Not compared: filters of other names may keep and drop the same, for the same reasons.
     counts: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}), compare=False)
 
 
@@ -54,16 +57,20 @@ class GroupFilter(ABC):
         """Return why `group` is dropped, or None to keep it."""
 
     def apply(self, groups: Iterable[art.TrajectoryGroup]) -> FilterResult:
-        """Return what is kept of `groups` and what is dropped."""
+        """Return what is kept of `groups` and what is dropped.
+
+        Raises:
+            ConfigurationError: A filter's reason is neither a text nor None.
+        """
         kept: list[art.TrajectoryGroup] = []
         dropped: list[tuple[art.TrajectoryGroup, str]] = []
         counts: dict[str, int] = {}
         for group in groups:
-            found = ((part.name, reason) for part in _parts(self) if (reason := part.reason(group)) is not None)
-            name, reason = next(found, (None, ""))
-            if name is None:
+            found = _first_reason(_parts(self), group)
+            if found is None:
                 kept.append(group)
             else:
+                name, reason = found
                 dropped.append((group, reason))
                 counts[name] = counts.get(name, 0) + 1
         return FilterResult(kept=kept, dropped=dropped, counts=MappingProxyType(counts))
@@ -88,7 +95,8 @@ class AnyFilter(GroupFilter):
 
     def reason(self, group: art.TrajectoryGroup) -> str | None:
         """Return the first reason that a filter gives, or None."""
-        return next((reason for part in self.filters if (reason := part.reason(group)) is not None), None)
+        found = _first_reason(self.filters, group)
+        return found and found[1]
 
     def __repr__(self) -> str:
         return " | ".join(map(repr, self.filters))
@@ -96,3 +104,22 @@ class AnyFilter(GroupFilter):
 
 def _parts(group_filter: GroupFilter) -> tuple[GroupFilter, ...]:
     return group_filter.filters if isinstance(group_filter, AnyFilter) else (group_filter,)
+
+
+def _first_reason(filters: Iterable[GroupFilter], group: art.TrajectoryGroup) -> tuple[str, str] | None:
+    """Return the name and the reason of the first filter that drops `group`, or None."""
+    for each in filters:
+        try:
+            reason: object = each.reason(group)
+        except Exception as error:
+            error.add_note(f"raised by the filter {each!r}")
+            raise
+        if reason is None:
+            continue
+        if not isinstance(reason, str) or not reason:
+            raise ConfigurationError(
+                f"the filter {each!r} gave the reason {reason!r}",
+                "return why the group is dropped, as a text, or None to keep it",
+            )
+        return each.name, reason
+    return None

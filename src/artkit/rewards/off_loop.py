@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
 from typing import TypeVar
@@ -11,7 +12,7 @@ from typing import TypeVar
 from artkit.errors import RewardError
 from artkit.transport import ConcurrencyLimit
 
-__all__ = ["off_loop_slots", "run_off_loop"]
+__all__ = ["is_async", "off_loop_slots", "run_off_loop"]
 
 ResultT = TypeVar("ResultT")
 
@@ -19,6 +20,11 @@ off_loop_slots = ConcurrencyLimit(32)
 """For functions that compute: held around `run_off_loop`, so that a thousand members do not contend for the interpreter
 while their deadlines run. A function that is given up at its deadline frees its slot, or those that hang would starve
 the rest."""
+
+
+def is_async(function: object) -> bool:
+    """Whether `function`, or the `__call__` of its class, is plainly async, and so needs no thread."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 async def run_off_loop(function: Callable[[], ResultT]) -> ResultT:

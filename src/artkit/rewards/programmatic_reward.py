@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
-from artkit.rewards.off_loop import off_loop_slots, run_off_loop
+from artkit.rewards.graders.text_grader import makes_grader
+from artkit.rewards.off_loop import is_async, off_loop_slots, run_off_loop
+from artkit.rewards.settings import check_positive
 from artkit.transport import own_cancellation
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ class ProgrammaticReward(RewardAdapter):
 
     The members of a group are scored at the same time, each on its own: an exception costs its member only, unless
     `on_error` says otherwise. A synchronous `fn` runs in a thread, off the event loop, so it must not write what
-    another call reads; at most 32 such calls run at once, in all rewards together. At its deadline an async `fn` is
-    cancelled; a thread can't be, and is left behind.
+    another call reads; at most 32 such calls are waited for at once, in all rewards together. At its deadline an async
+    `fn` is cancelled; a thread can't be: it frees its place and runs on beside the others until it ends by itself.
 
     Args:
         fn: Scores one episode; sync or async.
@@ -38,14 +39,13 @@ class ProgrammaticReward(RewardAdapter):
         on_error: What an exception, a passed deadline or a value that is no finite number leads to.
 
     Raises:
-        ConfigurationError: If `fn` can't be called, or `timeout_s` is not positive.
+        ConfigurationError: `fn` is no function of one episode, or `timeout_s` is no positive finite number.
     """
 
     def __init__(self, fn: Grader, *, timeout_s: float | None = 60.0, on_error: OnError = "drop_member") -> None:
-        if not callable(fn):
-            raise ConfigurationError(f"fn={fn!r} can't be called", "give a function of one episode")
-        if timeout_s is not None and not (timeout_s > 0 and math.isfinite(timeout_s)):
-            raise ConfigurationError(f"timeout_s={timeout_s!r} is not positive", "give seconds, or None for no limit")
+        _check_function(fn)
+        if timeout_s is not None:
+            check_positive("timeout_s", timeout_s, "give seconds, or None for no limit")
         check_on_error(on_error)
         self.fn = fn
         self.timeout_s = timeout_s
@@ -71,7 +71,7 @@ class ProgrammaticReward(RewardAdapter):
             return error
 
     async def _call(self, trajectory: art.Trajectory, deadline: asyncio.Timeout) -> Answer:
-        if _is_async(self.fn):
+        if is_async(self.fn):
             self._begin(deadline)
             answer = self.fn(trajectory)
         else:
@@ -89,5 +89,15 @@ class ProgrammaticReward(RewardAdapter):
         return f"ProgrammaticReward({name}, timeout_s={self.timeout_s!r}, on_error={self.on_error!r})"
 
 
-def _is_async(fn: Callable[..., object]) -> bool:
-    return inspect.iscoroutinefunction(fn) or inspect.iscoroutinefunction(getattr(fn, "__call__", None))  # noqa: B004
+def _check_function(fn: Any) -> None:
+    if isinstance(fn, RewardAdapter):
+        raise ConfigurationError(f"fn={fn!r} is a reward already", "give it itself, without ProgrammaticReward")
+    if isinstance(fn, type):
+        hint = "without ProgrammaticReward" if issubclass(fn, RewardAdapter) else "an object of it"
+        raise ConfigurationError(f"fn={fn.__name__} is a class", f"give {fn.__name__}(…), {hint}")
+    if makes_grader(fn):
+        raise ConfigurationError(
+            f"fn={fn.__name__} makes a grader when it is called, and is none itself", f"give {fn.__name__}(…)"
+        )
+    if not callable(fn):
+        raise ConfigurationError(f"fn={fn!r} can't be called", "give a function of one episode")

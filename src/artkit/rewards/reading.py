@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral, Real
 from typing import Any
 
-from artkit.errors import NothingToCompareError, RewardError
+from artkit.errors import ArtkitError, NothingToCompareError, RewardError
 from artkit.rewards.score import Score
 
-__all__ = ["Scored", "Unscored", "read_answer"]
+__all__ = ["Scored", "Unscored", "problem_of", "read_answer", "without_name"]
 
 _TAKEN_NAMES = frozenset({"reward", "reward_std_dev", "exceptions", "exception_rate"})
 """ART computes or counts these itself: a metric of the same name would be mixed into its own."""
@@ -25,11 +26,13 @@ class Scored:
         reward: The reward, finite.
         metrics: Finite numbers and bools.
         explanation: The explanation, or None.
+        causes: Why parts of it are missing.
     """
 
     reward: float
     metrics: Mapping[str, float | int | bool] = field(default_factory=dict)
     explanation: str | None = None
+    causes: tuple[Exception, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +43,20 @@ class Unscored:
         cause: Why there is none.
         is_error: Whether something went wrong. If not, the adapter itself said that it can't score the member.
         metrics: What is to be kept beside it: finite numbers and bools.
+        who: Names adapter, scenario and member where the cause does not: it is an exception that scoring ended in.
+        more_causes: Why it could not have been scored either way.
     """
 
     cause: Exception
     is_error: bool
     metrics: Mapping[str, float | int | bool] = field(default_factory=dict)
+    who: str = ""
+    more_causes: tuple[Exception, ...] = ()
+
+    @property
+    def causes(self) -> tuple[Exception, ...]:
+        """All of them, the one that counts first."""
+        return (self.cause, *self.more_causes)
 
 
 def read_answer(answer: object, who: str) -> Scored | Unscored:
@@ -58,8 +70,13 @@ def read_answer(answer: object, who: str) -> Scored | Unscored:
         cause: RewardError = NothingToCompareError(f"{who}: {answer.problem}", answer.hint)
         return Unscored(cause=cause, is_error=False)
     if isinstance(answer, Exception):
-        answer.add_note(who)
-        return Unscored(cause=answer, is_error=True)
+        return Unscored(cause=answer, is_error=True, who=who)
+    if isinstance(answer, BaseException):
+        cause = RewardError(
+            f"{who}: scoring it ended in {answer!r}", "something that it awaited was cancelled or ended"
+        )
+        cause.__cause__ = answer
+        return Unscored(cause=cause, is_error=True)
     score = answer if isinstance(answer, Score) else Score(answer)  # type: ignore[arg-type]  # checked right here
     try:
         metrics = _read_metrics(score.metrics, who)
@@ -70,6 +87,23 @@ def read_answer(answer: object, who: str) -> Scored | Unscored:
         return Scored(reward=reward, metrics=metrics, explanation=score.explanation)
     except RewardError as error:
         return Unscored(cause=error, is_error=True)
+
+
+def problem_of(error: BaseException) -> str:
+    """Return what an error says, without its hint: for an error that has one of its own."""
+    return error.problem if isinstance(error, ArtkitError) else str(error)
+
+
+_NAME = re.compile(r"\A\w+: scenario .*?, member \d+: ", re.DOTALL)
+
+
+def without_name(message: str) -> str:
+    """Return the message of a cause without adapter, scenario and member, so that equal causes read the same.
+
+    >>> without_name("EnvironmentReward: scenario 'a', member 3: not scored: it was not played")
+    'not scored: it was not played'
+    """
+    return _NAME.sub("", message)
 
 
 _NONE_HINT = "the member leaves its group; it is never counted as reward 0.0"

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 
-__all__ = ["Score"]
+__all__ = ["ROUNDING", "Score"]
+
+ROUNDING = 1e-9
+"""Rewards that are no further apart are equal: their difference is a rounding error, not a judgement."""
 
 
 @dataclass(frozen=True, slots=True)

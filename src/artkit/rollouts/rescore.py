@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,6 @@ from artkit.episodes import Episode, FailureKind, Recordings, load_groups
 from artkit.rollouts.scoring import GroupReward, score_group
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     import art
 
     from artkit.scenarios import Scenario

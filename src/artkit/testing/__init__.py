@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from artkit.testing.assert_environment import assert_environment
 from artkit.testing.chat_server import ChatServer, Script
 from artkit.testing.check_reward import check_reward
 from artkit.testing.diary import DiaryEntry, read_diary
@@ -15,6 +16,7 @@ __all__ = [
     "DiaryEntry",
     "Reply",
     "Script",
+    "assert_environment",
     "check_reward",
     "choice",
     "episode",

@@ -25,10 +25,7 @@ __all__ = ["ChatServer", "Script"]
 Script = (
     Sequence[Reply | str] | Mapping[str, Reply | str] | Callable[[dict[str, Any]], Reply | str | Awaitable[Reply | str]]
 )
-"""Replies in the order of the requests; replies by the text of the last message; or a function of the request's body.
-
-A str is `Reply(str)`.
-"""
+"""The forms of a script; `ChatServer` says what each does."""
 
 
 class ChatServer:
@@ -38,7 +35,10 @@ class ChatServer:
     `async with` on the running event loop, or as `with` on a thread of its own.
 
     Args:
-        script: What to answer; see `Script`. A request beyond the script's end is refused with 400.
+        script: What to answer. A sequence: its replies in the order of the requests, and 400 beyond its end. A mapping:
+            the reply by the text of the request's last message, and 400 for any other text. A function, plain or async:
+            called with the body of each request, it returns the reply. Each reply is a `Reply`, or a str, which is
+            `Reply(str)`.
         models: The names it serves; others are refused with 404. None serves every name.
 
     Attributes:

@@ -110,10 +110,12 @@ class Validated(Entry):
         step: The step that was validated.
         mean: The mean reward; None where too little could be scored to rank by.
         scores: The mean reward of each scenario that could be scored, by its id: what later ones are compared with.
+        is_first: Whether it is the set that is logged as `val/reward`.
     """
 
     name: str
     step: int
+    is_first: bool = False
     mean: float | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
 
@@ -173,14 +175,14 @@ class Journal:
         Returns:
             The new place of the journal; None where there was none.
         """
-        if not self.path.exists():
+        if not self.path.exists() and not recordings.exists():
             return None
         number = 1
         while _numbered(self.path, number).exists() or (recordings.exists() and _numbered(recordings, number).exists()):
             number += 1
         if recordings.exists():
             recordings.rename(_numbered(recordings, number))
-        return self.path.rename(_numbered(self.path, number))
+        return self.path.rename(_numbered(self.path, number)) if self.path.exists() else None
 
     def _parse(self, lines: list[bytes]) -> Iterator[Entry]:
         for number, line in enumerate(lines, start=1):

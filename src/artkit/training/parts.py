@@ -61,14 +61,15 @@ class Parts:
         """Where artkit keeps the journal and the recordings of the run."""
         return storage_dir(self.model) / OWN_DIR
 
-    @property
-    def in_use(self) -> frozenset[int]:
-        """Steps whose checkpoints the training options refer to."""
+    def in_use(self, current: int) -> frozenset[int]:
+        """Return the steps whose checkpoints the training options refer to, or will, when `current` is the newest."""
         options = self.settings.train_options
         steps = [options.get("kl_penalty_reference_step")]
         if (path := options.get("kl_ref_adapter_path")) is not None:
             steps.append(step_of_checkpoint(self.model, path))
-        return frozenset(int(step) for step in steps if step is not None)
+        # The reference follows the newest step at this distance, and passes over each step between.
+        steps += range(current - int(options.get("kl_penalty_step_lag") or 0), current + 1)
+        return frozenset(max(int(step), 0) for step in steps if step is not None)
 
     def reward_of(self, validation: Validation) -> GroupReward:
         return validation.reward or self.reward
@@ -93,9 +94,21 @@ class Parts:
             "rollouts_per_group": settings.rollouts_per_group,
             "learning_rate": settings.learning_rate,
             "train_options": {name: _words(value) for name, value in sorted(settings.train_options.items())},
-            # Checkpoints are ranked by it: values of another set cannot be compared with those in the history.
-            "val": content_digest([item.id for item in self.validations[0].selected]) if self.validations else None,
+            **self._ranked_by(),
         }
+
+    def _ranked_by(self) -> dict[str, Any]:
+        """The sets that checkpoints are ranked by: values of another cannot be compared with those in the history."""
+        found: dict[str, Any] = {"val": None}
+        for number, validation in enumerate(self.validations):
+            name = "val" if number == 0 else f"val/{validation.name}"
+            if number and not any(metric.startswith(f"{name}/") for metric in self.checkpoint_policy.ranks_by):
+                continue
+            digest = content_digest([content_digest(item) for item in validation.selected])
+            sampling = None if validation.sampling is None else _fields(validation.sampling)
+            plays = [validation.rollouts_per_scenario, sampling]
+            found[name] = f"{len(validation.selected)} scenarios {digest[:16]}, played {plays!r}"
+        return found
 
 
 def is_relative(reward: GroupReward) -> bool:

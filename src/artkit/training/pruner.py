@@ -37,7 +37,8 @@ class Pruner:
         """Delete what the policy does not keep; the history and its metrics are on the disk by now."""
         parts = self._parts
         policy = parts.checkpoint_policy
-        if self._is_refused or isinstance(policy, KeepAll):
+        # Weights that a broken loss has left are the newest, and no reason to delete sound ones.
+        if self._is_refused or isinstance(policy, KeepAll) or state.not_finite:
             return
         try:
             await asyncio.to_thread(
@@ -49,7 +50,7 @@ class Pruner:
                 parts.model,
                 policy,
                 self._history,
-                in_use=parts.in_use | {state.step},
+                in_use=parts.in_use(state.step) | state.unranked,
                 since_step=state.initial_step + 1 if has_earlier_run else 0,
             )
         except CheckpointError as error:

@@ -37,7 +37,9 @@ async def prune_checkpoints(
     either while the current step has no checkpoint yet.
 
     Args:
-        model: A registered model.
+        model: A registered model. Its backend is asked although a trainer has closed it, as `run` and `evaluate` do:
+            ART's and others that keep checkpoints as files delete them then too, and the embedded one has to be opened
+            again by `await model.register(backend)`.
         policy: What to keep. The current step is kept whatever it says, and so is one that is being sampled from.
         in_use: Further steps to keep, such as the reference of a KL penalty.
 
@@ -48,6 +50,7 @@ async def prune_checkpoints(
         ConfigurationError: `policy` is no checkpoint policy.
         CheckpointError: The model is not registered, or its backend cannot list or delete its checkpoints; nothing was
             deleted.
+        BackendError: The embedded backend was closed; nothing was deleted.
     """
     check_type("checkpoint_policy", policy)
     history = await asyncio.to_thread(MetricHistory.read, storage_dir(model) / "history.jsonl", metrics=policy.ranks_by)

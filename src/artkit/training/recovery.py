@@ -68,6 +68,13 @@ async def recover(parts: Parts, rows: RowWriter) -> Recovered:
         notes.append("data or settings changed, and nothing was trained yet: the run begins anew")
     ledger = Ledger(journal, RunState.replay(entries))
     if not entries:
+        if any(rows.recordings.glob("batch-*.jsonl")):
+            raise ResumeError(
+                f"{rows.recordings} holds batches of a run, but its journal {journal.path} is missing or empty: what "
+                "was trained on is not known",
+                'restore the journal, or begin a new run on these weights with resume="never" (the recordings are set '
+                "aside)",
+            )
         if parts.resume == "require":
             raise ResumeError(
                 f'resume="require", but there is no run to resume at {journal.path}',
@@ -139,4 +146,6 @@ def _validated(rows: RowWriter, state: RunState, validation: Validation, *, is_f
     recording = rows.validation_recording(validation, state.step)
     groups, _ = read_groups(recording) if recording.exists() else ([], [])
     scores = scores_of(groups)
-    return Validated(name=validation.name, step=state.step, mean=mean if scores else None, scores=scores)
+    return Validated(
+        name=validation.name, step=state.step, is_first=is_first, mean=mean if scores else None, scores=scores
+    )

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from artkit.training.filling import FilledBatch
     from artkit.training.ledger import Ledger
     from artkit.training.parts import Parts
+    from artkit.training.stopping import StopCondition
 
 __all__ = ["Run"]
 
@@ -68,6 +69,7 @@ class Run:
         weights = parts.reward.weights if isinstance(parts.reward, WeightedReward) else {}
         self._watch = RewardWatch(weights)
         self._history = MetricHistory()
+        self._has_named_unlogged = False
         self._unscored: list[dict[str, float]] = []
 
     async def __call__(self) -> str:
@@ -107,11 +109,10 @@ class Run:
         Most of it was done unless that session died. Whether to stop is asked again, of what was logged then: the
         answer may have died with it.
         """
-        if not self.ledger.state.trained:
-            return None
-        await self._validate(self.ledger.progress(), recovered=has_died)
-        await self._prune(self.ledger.state)
-        return self._reason_to_stop()
+        if self.ledger.state.trained:
+            await self._validate(self.ledger.progress(), recovered=has_died)
+            await self._prune(self.ledger.state)
+        return self._reason_to_stop() if self.ledger.state.batch else None
 
     async def _train(self) -> str:
         settings = self._parts.settings
@@ -172,7 +173,6 @@ class Run:
         ledger.note(trained)
         self._filler.carry(batch)
         row = await self.rows.write_train(ledger.state, trained, batch.groups)
-        ledger.note(Logged(index=batch.index, step=trained.step))
         seconds = time.monotonic() - began_s
         tokens = _tokens(gathered)
         self._tell(
@@ -186,6 +186,8 @@ class Run:
                 seconds=seconds,
             )
         )
+        # Only now: whoever is told twice after a death can see it, and whoever is never told cannot.
+        ledger.note(Logged(index=batch.index, step=trained.step))
         await self._validate(ledger.progress())
         await self._prune(ledger.state)
         return self._reason_to_stop()
@@ -236,9 +238,19 @@ class Run:
         if stop_when is None:
             return None
         self._history.read_on(self._parts.history_path, since_byte=state.history_bytes)
+        self._name_unlogged(stop_when)
         progress = dataclasses.replace(self.ledger.progress(), elapsed_s=self.ledger.elapsed_s)
         reason = stop_when.reason(progress, self._history)
         return f"stopped: {reason}" if reason else None
+
+    def _name_unlogged(self, stop_when: StopCondition) -> None:
+        """Say once that a metric which a condition reads was not logged although the step was validated."""
+        missing = [name for name in sorted(stop_when.reads) if name.startswith("val/") and name not in self._history]
+        if missing and self.ledger.state.validated and not self._has_named_unlogged:
+            self._has_named_unlogged = True
+            logged = ", ".join(sorted(name for name in self._history.metrics() if name.startswith("val/")))
+            text = f"{stop_when!r} reads {', '.join(missing)}, which was not logged; validation logged {logged}"
+            self._tell(Warned(text=text))
 
 
 def _last(count: int) -> str:

@@ -39,6 +39,7 @@ class RunState:
         carried: Counts of those batches, for the next row.
         not_finite: Which losses of the last training were NaN or infinite, in words.
         validated: Which validations were done at `step`.
+        unranked: Steps whose first validation could score too little to rank them: how good they are is not known.
         standings: The first and the best validation of each set, by its name.
         elapsed_s: Seconds the run has taken.
         step_elapsed_s: Seconds it had taken after the last training.
@@ -59,6 +60,7 @@ class RunState:
     carried: Mapping[str, float] = field(default_factory=dict)
     not_finite: str | None = None
     validated: frozenset[str] = frozenset()
+    unranked: frozenset[int] = frozenset()
     standings: Mapping[str, Standing] = field(default_factory=dict)
     elapsed_s: float = 0.0
     step_elapsed_s: float = 0.0
@@ -119,17 +121,24 @@ class RunState:
                     "carried": add_counts(self.carried, entry.metrics),
                 }
             case Validated():
-                if entry.step == self.step:
-                    changed |= {"validated": self.validated | {entry.name}}
-                if entry.mean is not None:
-                    mark = Mark(step=entry.step, mean=entry.mean, scores=entry.scores)
-                    known = self.standings.get(entry.name)
-                    standing = Standing.begun(mark) if known is None else known.after(mark)
-                    changed |= {"standings": {**self.standings, entry.name: standing}}
+                changed |= self._validated(entry)
             case Ended():
                 # Whoever starts again after a stop has mended something, or wants to see.
                 changed |= {"empty_in_a_row": 0}
         return dataclasses.replace(self, **changed)
+
+    def _validated(self, entry: Validated) -> dict[str, Any]:
+        changed: dict[str, Any] = {}
+        if entry.step == self.step:
+            changed["validated"] = self.validated | {entry.name}
+        if entry.mean is not None:
+            mark = Mark(step=entry.step, mean=entry.mean, scores=entry.scores)
+            known = self.standings.get(entry.name)
+            standing = Standing.begun(mark) if known is None else known.after(mark)
+            changed["standings"] = {**self.standings, entry.name: standing}
+        elif entry.is_first:
+            changed["unranked"] = self.unranked | {entry.step}
+        return changed
 
 
 def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]) -> Trained | None:
@@ -172,4 +181,6 @@ def settle(state: RunState, *, backend_step: int, fingerprint: Mapping[str, Any]
 def _change(name: str, before: object, now: object) -> str:
     if before == now:
         return ""
-    return "the training data changed" if name == "data" else f"{name} was {before!r} and is {now!r}"
+    if name == "data":
+        return "the training data changed"
+    return f"{name} was {before!r} and is {now!r}"

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trainer"]
 
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO}
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
 
 
 class Trainer:
@@ -208,6 +208,8 @@ class Trainer:
                 raise ConfigurationError("the trainer has no validation to evaluate", "give sets=Validation(scenarios)")
             return tuple(own.values())
         wanted = [sets] if isinstance(sets, Validation | str) else sets
+        if not wanted:
+            raise ConfigurationError(f"sets={sets!r} names no validation", "give one, or None for all of the trainer's")
         for name in wanted:
             if isinstance(name, str) and name not in own:
                 raise ConfigurationError(f"sets={name!r} is no validation of the trainer", f"it has {', '.join(own)}")
@@ -261,5 +263,8 @@ def _disk_errors_explained(parts: Parts) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno in _DISK_ERRORS:
-            error.add_note(f"the run keeps its files in {parts.own_dir.parent}; make room and start again: it resumes")
+            error.add_note(
+                f"the run keeps its files in {parts.own_dir.parent}; make room, or let it be written, and start again: it "
+                "resumes"
+            )
         raise

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,12 @@ class Validation:
     def __post_init__(self) -> None:
         if not self.scenarios:
             raise ConfigurationError("scenarios=[] leaves nothing to validate on", "give some, or leave validation out")
+        twice = [name for name, count in Counter(item.id for item in self.scenarios).items() if count > 1]
+        if twice:
+            raise ConfigurationError(
+                f"{len(twice)} ids come twice among the scenarios, such as {twice[0]!r}",
+                "give each scenario an id of its own: results are compared by it",
+            )
         check_type("schedule", self.schedule)
         for name in ("rollout", "reward"):
             if (part := getattr(self, name)) is not None:

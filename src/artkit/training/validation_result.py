@@ -104,15 +104,24 @@ class ValidationResult:
         return [[float(trajectory.reward) for trajectory in group.trajectories] for group in self.groups]
 
     def _pass_at_k(self) -> dict[str, float]:
+        """The mean pass@k, where 90 % of the scenarios or more have k scored rollouts: the others may be the hard ones.
+
+        By itself where it is known what a success is: rewards are all 0 or 1, or a threshold was given.
+        """
         rewards = self._rewards
         wanted = self.pass_at
         if wanted is None:
             most = max(map(len, rewards), default=0)
-            is_yes_or_no = all(reward in {0.0, 1.0} for each in rewards for reward in each)
-            wanted = _powers_of_two(most) if is_yes_or_no and most > 1 else ()
+            is_known = self.success_threshold != 1.0 or all(reward in {0.0, 1.0} for each in rewards for reward in each)
+            wanted = _powers_of_two(most) if is_known and most > 1 else ()
         successes = [[reward >= self.success_threshold for reward in each] for each in rewards]
-        found = {f"pass@{k}": mean_pass_at_k(successes, k) for k in wanted}
-        return {name: value for name, value in found.items() if value is not None}
+        found = {}
+        for k in wanted:
+            share = sum(len(each) >= k for each in successes) / max(len(successes), 1)
+            chance = mean_pass_at_k(successes, k)
+            if chance is not None and share >= _RANKING_SHARE:
+                found[f"pass@{k}"] = chance
+        return found
 
     def _rates(self) -> dict[str, float]:
         """The shares of all rollouts, the lost and failed ones included."""

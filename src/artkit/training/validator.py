@@ -62,8 +62,7 @@ class Validator:
         write_groups(self._rows.validation_recording(validation, step), result.groups, result.lost)
         comparisons = self._comparisons(validation, result)
         row = await self._rows.write_validation(result, comparisons, step=step, is_first=is_first, recovered=recovered)
-        mean = result.metrics["reward"] if result.ranks else None
-        self._ledger.note(Validated(name=validation.name, step=step, mean=mean, scores=result.scores))
+        # Told first: whoever is told twice after a death can see it, and whoever is never told cannot.
         self._tell(
             ValidationFinished(
                 name=validation.name,
@@ -72,6 +71,10 @@ class Validator:
                 seconds=result.seconds,
                 comparisons={f"the {name}, step {of}": str(found) for name, (of, found) in comparisons.items()},
             )
+        )
+        mean = result.metrics["reward"] if result.ranks else None
+        self._ledger.note(
+            Validated(name=validation.name, step=step, is_first=is_first, mean=mean, scores=result.scores)
         )
         if not result.ranks:
             cause = f"; the last cause: {result.cause}" if result.cause else ""

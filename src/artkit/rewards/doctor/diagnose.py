@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import Episode, StopReason
 from artkit.errors import ConfigurationError
-from artkit.rewards.adapter import RewardAdapter
 from artkit.rewards.doctor.diagnosis import RewardDiagnosis
 from artkit.rewards.doctor.figures import reward_figures
+from artkit.rewards.doctor.sorting import by_scenario, of_scenarios
 from artkit.rewards.doctor.turned_round import turned_round
+from artkit.rewards.environment_reward import EnvironmentReward
+from artkit.rewards.reading import without_name
+from artkit.rewards.reward_check import check_adapter
+from artkit.rewards.score import ROUNDING
 from artkit.rewards.turns import prompt
 from artkit.rewards.weighted_reward import WeightedReward
 from artkit.transport import first_failure_group
@@ -22,15 +26,17 @@ from artkit.transport import first_failure_group
 if TYPE_CHECKING:
     import art
 
-__all__ = ["diagnose_reward"]
+    from artkit.rewards.adapter import RewardAdapter
 
-_ROUNDING = 1e-9
+__all__ = ["diagnose_reward"]
 
 
 async def diagnose_reward(
-    reward: RewardAdapter, episodes: Iterable[art.Trajectory], gold: Iterable[art.Trajectory] | None = None
+    reward: RewardAdapter,
+    episodes: Iterable[art.Trajectory | art.TrajectoryGroup],
+    gold: Iterable[art.Trajectory | art.TrajectoryGroup] | None = None,
 ) -> RewardDiagnosis:
-    """Score episodes, and some that are known to be good or bad, and say what the reward really rewards.
+    """Score episodes, and some that are known to be good, and say what the reward really rewards.
 
     Copies are scored; the episodes stay as they are. The reward is asked twice about each scenario: about its episodes,
     and about doing nothing, an empty reply, beside its known-good episodes (and, if the reward is relative, beside the
@@ -38,26 +44,27 @@ async def diagnose_reward(
 
     Args:
         reward: The reward to examine.
-        episodes: Played by the model that is to be trained, several per scenario. Those of one scenario make a group:
-            their `scenario_id` is the same in the metadata, or else their prompt.
+        episodes: Played by the model that is to be trained, several per scenario, or groups of them, such as
+            `read_groups` loads. Those of one scenario make a group: their `scenario_id` is the same in the metadata, or
+            else their prompt.
         gold: Known-good episodes of some of these scenarios.
 
     Raises:
-        ConfigurationError: `reward` is no `RewardAdapter`, or there are no episodes.
+        ConfigurationError: `reward` is no `RewardAdapter`, there are no episodes, or a known-good one is of another
+            scenario than all of them.
         Exception: What the reward raises, if its `on_error` says so.
     """
-    if not isinstance(reward, RewardAdapter):
-        raise ConfigurationError(f"reward={reward!r} is no RewardAdapter", "ProgrammaticReward makes one of a function")
-    groups = _by_scenario(episodes)
+    check_adapter("reward", reward)
+    groups = by_scenario(episodes)
     if not groups:
         raise ConfigurationError("there are no episodes to score", "play some scenarios first, several times each")
-    golds = _by_scenario(gold or ())
-    plain = {name: _Scored.of(members) for name, members in groups.items()}
+    golds = of_scenarios(gold or (), groups)
+    plain = {name: _Probe.of(members) for name, members in groups.items()}
     probes = {
-        name: _Scored.of([_do_nothing(members[0]), *golds.get(name, ()), *(members if reward.relative else ())])
+        name: _Probe.of([_do_nothing(members[0]), *golds.get(name, ()), *(members if reward.relative else ())])
         for name, members in groups.items()
     }
-    turned = {name: _Scored.of(members) for name, members in groups.items() if reward.relative}
+    turned = {name: _Probe.of(members) for name, members in groups.items() if reward.relative}
     jobs = [each.score(reward) for each in (*plain.values(), *probes.values())]
     jobs += [each.score(turned_round(reward)) for each in turned.values()]
     await _all(jobs)
@@ -69,14 +76,19 @@ async def diagnose_reward(
         name: probe.rewards[1 + count[name] :] if reward.relative else plain[name].rewards
         for name, probe in probes.items()
     }
+    do_nothing = _mean(nothing.values())
+    # What an environment pays for doing nothing is known only to those who play it.
+    is_silent = do_nothing is not None or isinstance(reward, EnvironmentReward)
+    unscored = () if is_silent else _most_common(probe.causes[0] for probe in probes.values())
     return RewardDiagnosis(
         reward=type(reward).__name__ if type(reward).__repr__ is object.__repr__ else repr(reward),
         figures=reward_figures(
             [each.group for each in plain.values()],
             weights=reward.weights if isinstance(reward, WeightedReward) else None,
         ),
-        unscored=Counter(cause for each in plain.values() for cause in each.causes),
-        do_nothing=_mean(nothing.values()),
+        unscored=_most_common(cause for each in plain.values() for cause in each.causes),
+        do_nothing=do_nothing,
+        nothing_unscored=next(iter(unscored), None),
         episodes_beside=_mean(reward for rewards in beside.values() for reward in rewards),
         gold=_mean(reward for rewards in best.values() for reward in rewards),
         gold_losses=tuple(name for name in groups if any(not _beats(each, nothing[name]) for each in best[name])),
@@ -85,14 +97,14 @@ async def diagnose_reward(
 
 
 @dataclass(frozen=True, slots=True)
-class _Scored:
+class _Probe:
     """Copies of some members, in a group that is scored."""
 
     members: Sequence[art.Trajectory]
     group: art.TrajectoryGroup
 
     @classmethod
-    def of(cls, members: Sequence[art.Trajectory]) -> _Scored:
+    def of(cls, members: Sequence[art.Trajectory]) -> _Probe:
         import art
 
         copies = [_copy(member) for member in members]
@@ -110,8 +122,8 @@ class _Scored:
 
     @property
     def causes(self) -> list[str]:
-        """Why members could not be scored, one cause each."""
-        return [f"{record.type}: {record.message}" for record in self.group.exceptions]
+        """Why members could not be scored, one cause each; equal ones read the same."""
+        return [f"{record.type}: {without_name(record.message)}" for record in self.group.exceptions]
 
 
 async def _all(jobs: Iterable[Any]) -> None:
@@ -120,23 +132,15 @@ async def _all(jobs: Iterable[Any]) -> None:
             tasks.create_task(job)
 
 
-def _by_scenario(episodes: Iterable[art.Trajectory]) -> dict[str, list[art.Trajectory]]:
-    groups: dict[str, list[art.Trajectory]] = {}
-    for episode in episodes:
-        name = episode.metadata.get("scenario_id")
-        groups.setdefault(repr(prompt(episode)) if name is None else str(name), []).append(episode)
-    return groups
-
-
 def _copy(trajectory: art.Trajectory) -> art.Trajectory:
     own = {"metrics": dict(trajectory.metrics), "metadata": dict(trajectory.metadata), "logs": list(trajectory.logs)}
     return trajectory.model_copy(update=own)
 
 
 def _do_nothing(trajectory: art.Trajectory) -> Episode:
-    """Return an episode of the same scenario in which the model said nothing."""
+    """Return an episode of the same scenario in which the model said nothing; no environment was played for it."""
     metadata = {name: value for name, value in trajectory.metadata.items() if name != "failure_kind"}
-    return Episode(
+    said_nothing = Episode(
         messages_and_choices=[*prompt(trajectory), {"role": "assistant", "content": ""}],
         tools=trajectory.tools,
         metadata=metadata | {"stop_reason": str(StopReason.DONE)},
@@ -144,10 +148,16 @@ def _do_nothing(trajectory: art.Trajectory) -> Episode:
         scenario=getattr(trajectory, "scenario", None),
         stop_reason=StopReason.DONE,
     )
+    return said_nothing.model_copy(update={"environment_reward": None})
 
 
 def _beats(score: float | None, other: float | None) -> bool:
-    return score is not None and (other is None or score > other + _ROUNDING)
+    return score is not None and (other is None or score > other + ROUNDING)
+
+
+def _most_common(causes: Iterable[str]) -> dict[str, int]:
+    """Count the causes, the most frequent first."""
+    return dict(Counter(causes).most_common())
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
@@ -166,4 +176,4 @@ def _agreement(orders: Sequence[tuple[Sequence[float | None], Sequence[float | N
 
 
 def _sign(difference: float) -> int:
-    return 0 if abs(difference) <= _ROUNDING else 1 if difference > 0 else -1
+    return 0 if abs(difference) <= ROUNDING else 1 if difference > 0 else -1

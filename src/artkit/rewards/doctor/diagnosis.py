@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RewardDiagnosis"]
 
+# Chance agrees on half of the pairs; below four in five, every fifth comparison is one of the order.
 _MIN_AGREEMENT = 0.8
 _SHOWN = 3
 
@@ -22,8 +23,10 @@ class RewardDiagnosis:
     Attributes:
         reward: The reward in words.
         figures: Of the episodes as they are.
-        unscored: How many of the episodes could not be scored, by their cause.
+        unscored: How many of the episodes could not be scored, by their cause, the most frequent first.
         do_nothing: The mean score of doing nothing: an empty reply to each scenario. None if it was never scored.
+        nothing_unscored: Why it was never scored; None if it was, or if the reward is the environment's own, for that
+            was not played.
         episodes_beside: The mean score of the episodes that doing nothing was compared with.
         gold: The mean score of the known-good episodes; None if there were none, or none was scored.
         gold_losses: The scenarios whose known-good episode is unscored, or scores no higher than doing nothing.
@@ -39,6 +42,7 @@ class RewardDiagnosis:
     gold: float | None
     gold_losses: tuple[str, ...]
     order_agreement: float | None
+    nothing_unscored: str | None = None
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -47,9 +51,12 @@ class RewardDiagnosis:
         if self.unscored:
             count = sum(self.unscored.values())
             found.append(f"{count} of {count + self.figures.members} episodes could not be scored")
-        if self.do_nothing is None:
-            found.append("doing nothing could not be scored: such an episode escapes its reward, instead of losing")
-        elif self.episodes_beside is not None and self.do_nothing > self.episodes_beside:
+        if self.nothing_unscored is not None:
+            found.append(
+                f"doing nothing could not be scored ({self.nothing_unscored}): such an episode escapes its reward, "
+                "instead of losing; unless that is because this one, an empty reply that was not played, has no outcome"
+            )
+        if self.do_nothing is not None and self.episodes_beside is not None and self.do_nothing > self.episodes_beside:
             found.append(f"doing nothing scores {self.do_nothing:g}, the episodes {self.episodes_beside:g} on average")
         if self.gold_losses:
             names = ", ".join(self.gold_losses[:_SHOWN]) + (", …" if len(self.gold_losses) > _SHOWN else "")
@@ -65,7 +72,10 @@ class RewardDiagnosis:
         rows = [
             ("episodes scored", f"{figures.members}, in {figures.groups} groups of two or more"),
             ("not scored", f"{sum(self.unscored.values())}"),
-            *((f"  {count} times", cause) for cause, count in list(self.unscored.items())[:_SHOWN]),
+            *(
+                ("  once" if count == 1 else f"  {count} times", cause)
+                for cause, count in list(self.unscored.items())[:_SHOWN]
+            ),
             ("range", "-" if figures.low is None else f"{figures.low:g} to {figures.high:g}, mean {figures.mean:.3g}"),
             ("known-good episodes", _number(self.gold)),
             ("doing nothing", _number(self.do_nothing)),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from artkit.bridge.safe_values import safe_number
+from artkit.rewards.score import ROUNDING
 from artkit.rewards.turns import call_arguments, replies, reply_text_of
 
 if TYPE_CHECKING:
@@ -15,11 +18,16 @@ if TYPE_CHECKING:
 
 __all__ = ["RewardFigures", "reply_length", "reward_figures"]
 
-_ROUNDING = 1e-9
+# Of 16 independent pairs, one chance in 400 gives a correlation of 0.7.
 _MIN_MEMBERS = 16
+# Half of the rollouts teach something: below that, most of what was paid for is thrown away.
 _MAX_EQUAL_SHARE = 0.5
+# Length then explains half of the reward's variance: 0.7 squared.
 _MAX_CORRELATION = 0.7
+# All other parts together are then a tenth of the differences: the learner hardly sees them.
 _MAX_PART_SHARE = 0.9
+# Squares of what is no larger can be summed up.
+_LARGEST = 1e100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +67,7 @@ class RewardFigures:
         found: dict[str, str] = {}
         if self.members < _MIN_MEMBERS:
             return found
-        if self.low is not None and self.high is not None and self.high - self.low <= _ROUNDING:
+        if self.low is not None and self.high is not None and self.high - self.low <= ROUNDING:
             found["range"] = f"all {self.members} rewards are {self.low:g}: nothing can be learned from them"
         elif self.equal_share is not None and self.equal_share > _MAX_EQUAL_SHARE:
             found["equal"] = (
@@ -83,23 +91,24 @@ class RewardFigures:
 def reward_figures(
     groups: Iterable[art.TrajectoryGroup], *, weights: Mapping[str, float] | None = None
 ) -> RewardFigures:
-    """Work out the figures of scored groups, such as those of one training step. Changes nothing.
+    """Work out the figures of scored groups, such as those of one training step. Changes nothing and never raises.
 
     Args:
-        groups: Scored groups.
+        groups: Scored groups. A member whose reward is not finite is passed over.
         weights: The weights of a `WeightedReward`, whose parts are then read from the metrics `<name>_score`.
     """
-    scored = [group.trajectories for group in groups if group.trajectories]
+    scored = [_finite(group.trajectories) for group in groups]
+    scored = [members for members in scored if members]
     compared = [members for members in scored if len(members) > 1]
-    rewards = [[member.reward for member in members] for members in scored]
+    rewards = [[float(member.reward) for member in members] for members in scored]
     flat = [reward for each in rewards for reward in each]
-    is_equal = [max(each) - min(each) <= _ROUNDING for each in rewards if len(each) > 1]
+    is_equal = [max(each) - min(each) <= ROUNDING for each in rewards if len(each) > 1]
     return RewardFigures(
         members=len(flat),
         groups=len(compared),
         low=min(flat, default=None),
         high=max(flat, default=None),
-        mean=statistics.fmean(flat) if flat else None,
+        mean=_mean(flat) if flat else None,
         equal_share=statistics.fmean(is_equal) if is_equal else None,
         length_correlation=_length_correlation(compared or [[member for each in scored for member in each]]),
         part_shares=MappingProxyType(_part_shares(compared, weights or {})),
@@ -112,8 +121,12 @@ def reply_length(trajectory: art.Trajectory) -> int:
     return sum(len(text) for turn in turns for text in (reply_text_of(turn), *call_arguments(turn)))
 
 
+def _finite(members: Iterable[art.Trajectory]) -> list[art.Trajectory]:
+    return [member for member in members if safe_number(member.reward) is not None]
+
+
 def _length_correlation(groups: Sequence[Sequence[art.Trajectory]]) -> float | None:
-    rewards = _deviations([[member.reward for member in members] for members in groups])
+    rewards = _deviations(_within_range([[float(member.reward) for member in members] for members in groups]))
     lengths = _deviations([[float(reply_length(member)) for member in members] for members in groups])
     if not (_varies(rewards) and _varies(lengths)):
         return None
@@ -121,19 +134,41 @@ def _length_correlation(groups: Sequence[Sequence[art.Trajectory]]) -> float | N
 
 
 def _part_shares(groups: Sequence[Sequence[art.Trajectory]], weights: Mapping[str, float]) -> dict[str, float]:
-    spread = {}
-    for name, weight in weights.items():
-        scores = [[member.metrics.get(f"{name}_score") for member in members] for members in groups]
-        known = [[weight * score for score in each if score is not None] for each in scores]
-        spread[name] = sum(deviation**2 for deviation in _deviations(known))
+    # One list for all parts: they are scaled alike, or not at all.
+    scores = [[_weighted(member, name, weights) for member in members] for name in weights for members in groups]
+    lists = iter(_within_range([[score for score in each if score is not None] for each in scores]))
+    spread = {name: sum(value**2 for value in _deviations([next(lists) for _ in groups])) for name in weights}
     total = sum(spread.values())
-    return {name: each / total for name, each in spread.items()} if total > _ROUNDING**2 else {}
+    return {name: each / total for name, each in spread.items()} if total > ROUNDING**2 else {}
+
+
+def _weighted(member: art.Trajectory, name: str, weights: Mapping[str, float]) -> float | None:
+    score = safe_number(member.metrics.get(f"{name}_score"))
+    return None if score is None else safe_number(weights[name] * score)
+
+
+def _within_range(groups: Sequence[Sequence[float]]) -> Sequence[Sequence[float]]:
+    """Return the values, scaled where their squares would be beyond all numbers; shares and correlations stay."""
+    largest = max((abs(value) for each in groups for value in each), default=0.0)
+    return groups if largest <= _LARGEST else [[value / largest for value in each] for each in groups]
 
 
 def _deviations(groups: Iterable[Sequence[float]]) -> list[float]:
     """Return every value less the mean of its group."""
-    return [value - mean for each in groups if each for mean in [statistics.fmean(each)] for value in each]
+    deviations = []
+    for values in groups:
+        if values:
+            mean = statistics.fmean(values)
+            deviations += [value - mean for value in values]
+    return deviations
+
+
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return statistics.fmean(values)
+    except OverflowError:  # the sum of finite numbers may be beyond all numbers; their mean is not
+        return math.fsum(value / len(values) for value in values)
 
 
 def _varies(values: Sequence[float]) -> bool:
-    return len(values) > 1 and max(values) - min(values) > _ROUNDING
+    return len(values) > 1 and max(values) - min(values) > ROUNDING

@@ -21,10 +21,8 @@ def turned_round(reward: RewardAdapter) -> RewardAdapter:
     if isinstance(reward, WeightedReward):
         parts = {name: (turned_round(part), weight) for name, (part, weight) in reward.parts.items()}
         return WeightedReward(parts, on_unscored=reward.on_unscored, on_error=reward.on_error)
-    own = getattr(reward, "reversed_order", None)
-    turned = own() if callable(own) else _TurnedRound(reward)
-    assert isinstance(turned, RewardAdapter)  # noqa: S101  # that is what reversed_order returns
-    return turned
+    own = reward.reversed_order()
+    return _TurnedRound(reward) if own is None else own
 
 
 class _TurnedRound(RewardAdapter):

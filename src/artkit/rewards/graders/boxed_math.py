@@ -2,8 +2,8 @@ r"""The last \boxed{} of a reply, compared as mathematics."""
 
 from __future__ import annotations
 
+import functools
 import importlib.util
-import math
 import re
 from typing import Any
 
@@ -11,12 +11,12 @@ from artkit.errors import ConfigurationError
 from artkit.rewards.graders.math_workers import MathWorkers
 from artkit.rewards.graders.reply import answer_text
 from artkit.rewards.graders.text_grader import Expected, Reply, TextGrader, scenario_label
+from artkit.rewards.settings import check_positive
 
 __all__ = ["boxed_math", "last_boxed"]
 
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
-_WORKERS = MathWorkers()
 
 
 def boxed_math(
@@ -36,22 +36,29 @@ def boxed_math(
         reply: Where to find the reply.
 
     Raises:
-        ConfigurationError: math-verify is not installed, or `timeout_s` is not positive.
+        ConfigurationError: math-verify is not installed, or `timeout_s` is no positive finite number.
 
     Source: `verify` of Hugging Face's Math-Verify; the last box as in the MATH dataset, arXiv:2103.03874.
     """
-    if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise ConfigurationError(f"timeout_s={timeout_s!r} is not positive", "give seconds")
+    check_positive("timeout_s", timeout_s, "give seconds")
     if importlib.util.find_spec("math_verify") is None:
         raise ConfigurationError("boxed_math needs math-verify", 'pip install "artkit-rl[math]"')
+
+    workers = _workers()
 
     def compare(said: str, right: Any) -> float:
         boxed, gold = last_boxed(said), str(right)
         if boxed is None:
             return 0.0
-        return float(_WORKERS.is_equal(last_boxed(gold) or gold, boxed, timeout_s=timeout_s))
+        return float(workers.is_equal(last_boxed(gold) or gold, boxed, timeout_s=timeout_s))
 
     return TextGrader(f"boxed_math(timeout_s={timeout_s!r})", compare, expected, reply)
+
+
+@functools.cache
+def _workers() -> MathWorkers:
+    """Return the processes that all of these graders share, made with the first grader."""
+    return MathWorkers()
 
 
 def last_boxed(text: str) -> str | None:

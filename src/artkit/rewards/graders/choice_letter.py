@@ -44,9 +44,9 @@ def choice_letter(
     if not (letters.isascii() and letters.isalpha() and len(set(letters)) == len(letters)):
         raise ConfigurationError(f"choices={choices!r} are not distinct letters", 'give them as a str such as "ABCD"')
     one = f"[{letters}]"
-    said_by = r"(?i:\b(?:answer|option|choice))(?:\s*(?i:is|[:=])(?:\s*:)?|\**:\**)(?:\s+(?i:option|choice|letter)\b)?"
+    said_by = r"(?i:\b(?:answer|option|choice))(?:\s*(?i:is|[:=])(?:\s*:)?|\**:)(?:\s+(?i:option|choice|letter)\b)?"
     wrapped = rf"[\s*_$(\[{{]*(?:\\text{{)?(?P<letter>{one})(?![\w'\u2019])"
-    other = rf"(?!\**[)\]]?\**\s*(?:/|,|&|or\b|and\b)\s*[*(\[]*{one}(?!\w))"
+    other = rf"(?!\**(?:[)\]]\**)?\s*(?:/|,|&|or\b|and\b)\s*[*(\[]*{one}(?!\w))"
     statement = re.compile(rf"(?:{said_by}|\\boxed\s*{{){wrapped}(?P<one>{other})?")
     start = re.compile(rf"\s*[*_$(\[]*(?P<letter>(?i:{one}))(?:[*_$)\]]*\s*$|[*_$]*[)\].:])")
     listed = re.compile(rf"(?<!\w)({one})[)\].:]")

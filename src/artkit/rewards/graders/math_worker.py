@@ -15,6 +15,7 @@ from typing import Any
 
 __all__ = ["main"]
 
+# Far more than comparing answers takes; a power that is written out digit by digit would take all there is.
 _MEMORY_BYTES = 4 * 2**30
 
 

@@ -44,7 +44,6 @@ class MathWorkers:
             request = {"expected": expected, "answer": answer, "timeout_s": timeout_s}
             reply = _ask(process, request, timeout_s=timeout_s)
             if reply is None:
-                _end(process)
                 msg = f"comparing {answer[:200]!r} with {expected!r} took longer than timeout_s={timeout_s:g}"
                 raise RewardError(msg, "raise timeout_s if the expression is one that should be worked out")
             self._idle.append(process)
@@ -76,15 +75,19 @@ def _start() -> subprocess.Popen[str]:
         stderr=subprocess.DEVNULL,
         text=True,
         encoding="utf-8",
+        errors="replace",
     )
     if _ask(process, None, timeout_s=_START_TIMEOUT_S) is None:
-        _end(process)
         raise RewardError("the process that runs math-verify did not start", 'try python -c "import math_verify"')
     return process
 
 
 def _ask(process: subprocess.Popen[str], request: dict[str, Any] | None, *, timeout_s: float) -> dict[str, Any] | None:
-    """Send `request`, if any, and return the next line of the process; None if it ended or had to be ended."""
+    """Send `request`, if any, and return the answer of the process; None, and the process is ended, if it has none.
+
+    Raises:
+        RewardError: What it said is no answer, such as what a library printed. The process is ended.
+    """
     assert process.stdin is not None  # noqa: S101  # for the type checker; both are pipes
     assert process.stdout is not None  # noqa: S101
     timer = threading.Timer(timeout_s, process.kill)
@@ -96,10 +99,17 @@ def _ask(process: subprocess.Popen[str], request: dict[str, Any] | None, *, time
             process.stdin.flush()
         line = process.stdout.readline()
     except OSError:  # it ended while it was idle
-        return None
+        line = ""
     finally:
         timer.cancel()
-    return dict(json.loads(line)) if line.endswith("\n") else None
+    if not line.endswith("\n"):
+        _end(process)
+        return None
+    try:
+        return dict(json.loads(line))
+    except (TypeError, ValueError) as error:
+        _end(process)
+        raise RewardError(f"the process that runs math-verify said {line[:200]!r}", "see what prints there") from error
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.graders.reply import answer_text
 from artkit.rewards.graders.text_grader import Expected, Reply, TextGrader, scenario_label
+from artkit.rewards.settings import is_number
 
 __all__ = ["last_number", "number_match"]
 
@@ -17,10 +18,9 @@ _UNSIGNED = (
     rf"(?:(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?{_EXPONENT}"
     rf"|(?<![\w.])\.\d+{_EXPONENT})"  # ".5", but not the end of "so...5" or of "v1.2.5"
 )
-# A sign behind a word, a number or a closing bracket is an operator: "10-5" ends in 5.
-_NUMBER = re.compile(
-    rf"(?<!\d)(?<!\d\.)(?:(?<![\w)])[-+]\s?\$?)?(?P<top>{_UNSIGNED})(?:\s?/\s?(?P<bottom>{_UNSIGNED}))?"
-)
+# A sign behind a word, a number or a closing bracket is an operator: "10-5" ends in 5. One that does not touch the
+# number is a dash: "- 5" in a list, "The answer - 5".
+_NUMBER = re.compile(rf"(?<!\d)(?<!\d\.)(?:(?<![\w)])[-+]\$?)?(?P<top>{_UNSIGNED})(?:\s?/\s?(?P<bottom>{_UNSIGNED}))?")
 _MINUS = str.maketrans({"\u2212": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 
 
@@ -53,7 +53,7 @@ def number_match(
     1.0
     """
     for name, value in (("relative_tolerance", relative_tolerance), ("absolute_tolerance", absolute_tolerance)):
-        if not (math.isfinite(value) and value >= 0):
+        if not (is_number(value) and value >= 0):
             raise ConfigurationError(f"{name}={value!r} is no tolerance", "give 0 or a small positive number")
 
     def compare(said: str, right: Any) -> float:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import regex  # type: ignore[import-untyped]  # it ships no types
 
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.graders.reply import reply_text
-from artkit.rewards.graders.text_grader import Reply, TextGrader
+from artkit.rewards.graders.text_grader import Reply, TextGrader, nothing_expected
+from artkit.rewards.settings import check_positive
 
 __all__ = ["regex_match"]
 
@@ -30,7 +30,7 @@ def regex_match(
         reply: Where to find the reply. By default the whole text, reasoning and all, for its format to be checked.
 
     Raises:
-        ConfigurationError: `pattern` is no regular expression, or `timeout_s` is not positive.
+        ConfigurationError: `pattern` is no regular expression, or `timeout_s` no positive finite number.
 
     Source: the `regex` package, whose `timeout` this is.
 
@@ -38,8 +38,7 @@ def regex_match(
     >>> format_check.grade("<think>2 + 3</think> <answer>5</answer>", None)
     1.0
     """
-    if not (math.isfinite(timeout_s) and timeout_s > 0):
-        raise ConfigurationError(f"timeout_s={timeout_s!r} is not positive", "give seconds")
+    check_positive("timeout_s", timeout_s, "give seconds")
     try:
         compiled = regex.compile(pattern)
     except (regex.error, TypeError) as error:
@@ -53,8 +52,4 @@ def regex_match(
             msg = f"pattern={pattern!r} took longer than timeout_s={timeout_s:g} on a reply of {len(said)} characters"
             raise RewardError(msg, "write it without a repetition inside a repetition, such as (a+)+") from None
 
-    return TextGrader(f"regex_match({pattern!r}, is_whole={is_whole!r})", compare, _nothing, reply)
-
-
-def _nothing(_: object) -> str:
-    return ""
+    return TextGrader(f"regex_match({pattern!r}, is_whole={is_whole!r})", compare, nothing_expected, reply)

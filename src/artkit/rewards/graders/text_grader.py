@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +14,7 @@ from artkit.rewards.score import Score
 if TYPE_CHECKING:
     import art
 
-__all__ = ["Compare", "Expected", "Reply", "TextGrader", "scenario_label"]
+__all__ = ["Compare", "Expected", "Reply", "TextGrader", "makes_grader", "nothing_expected", "scenario_label"]
 
 Compare: TypeAlias = Callable[[str, Any], "Score | float"]
 """Given a reply and what was expected, says what the reply is worth, usually from 0 to 1."""
@@ -42,12 +43,17 @@ def scenario_label(trajectory: art.Trajectory) -> Any:
     raise ConfigurationError(msg, "say where it is: expected=lambda trajectory: trajectory.scenario.answer")
 
 
+def nothing_expected(_: object) -> str:
+    """Return a text that nobody reads, for a grader that is made with what it expects."""
+    return ""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class TextGrader:
     """Grades trajectories by their text; hand it to `ProgrammaticReward`. The graders' functions make it.
 
-    Where several answers are right, `expected` returns a list or a tuple of them, and the best match counts. An
-    episode in which the model had no turn, or that there is nothing to grade with, is left unscored.
+    Where several answers are right, `expected` returns a list, a tuple or a set of them, and the best match counts. An
+    episode in which the model had no turn, or that there is nothing to grade with (None, NaN), is left unscored.
 
     Attributes:
         name: The grader in words, as it was written.
@@ -73,14 +79,26 @@ class TextGrader:
 
     def grade(self, reply: str, expected: Any) -> Score | float:
         """Return what `reply` is worth, given what was expected; of several right answers, the best match."""
-        if not isinstance(expected, list | tuple):
-            return self.compare(reply, expected)
-        if not expected:
-            return Score(None, explanation="there is nothing to grade the reply with: expected is empty")
-        return max((self.compare(reply, each) for each in expected), key=_value)
+        if expected is None:  # for a grader that is made with what it expects
+            return self.compare(reply, None)
+        answers = expected if isinstance(expected, list | tuple | set | frozenset) else [expected]
+        known = [each for each in answers if not _is_missing(each)]
+        if not known:
+            return Score(None, explanation=f"there is nothing to grade the reply with: expected is {expected!r}")
+        return max((self.compare(reply, each) for each in known), key=_value)
 
     def __repr__(self) -> str:
         return self.name
+
+
+def _is_missing(expected: Any) -> bool:
+    """Whether it is what stands in tables where nothing is known."""
+    return expected is None or (isinstance(expected, float) and math.isnan(expected))
+
+
+def makes_grader(function: object) -> bool:
+    """Whether `function` says that it returns a `TextGrader`: it is to be called, and is no grader itself."""
+    return getattr(function, "__annotations__", {}).get("return") in ("TextGrader", TextGrader)
 
 
 def _value(grade: Score | float) -> float:

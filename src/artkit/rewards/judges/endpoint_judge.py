@@ -6,13 +6,13 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-import math
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from artkit.errors import ConfigurationError, EmptyReplyError
 from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
+from artkit.rewards.settings import is_number
 
 if TYPE_CHECKING:
     import openai
@@ -27,15 +27,15 @@ class EndpointJudge:
 
     Args:
         model: The model's name, as the server knows it.
-        base_url: Where the server is, usually ending in /v1.
+        base_url: Where the server is: a URL of http or https, usually ending in /v1.
         api_key: Its key; a server without one takes any.
         sees_pictures: Whether pictures are sent as pictures.
         extra_body: Further fields of each request, such as `{"temperature": 0}`.
         prompt_usd_per_million: The price of what it reads, in US dollars per million tokens; None is unknown.
-        completion_usd_per_million: The price of what it writes.
+        completion_usd_per_million: The price of what it writes, in US dollars per million tokens.
 
     Raises:
-        ConfigurationError: A price is negative, or only one is given.
+        ConfigurationError: `model` is no name, `base_url` no URL, a price is negative, or only one is given.
     """
 
     def __init__(
@@ -49,10 +49,16 @@ class EndpointJudge:
         prompt_usd_per_million: float | None = None,
         completion_usd_per_million: float | None = None,
     ) -> None:
+        if not isinstance(model, str) or not model.strip():
+            raise ConfigurationError(f"model={model!r} is no name", "give the model's name, as the server knows it")
+        if not isinstance(base_url, str) or not base_url.startswith(("http://", "https://")):
+            raise ConfigurationError(
+                f"base_url={base_url!r} is no URL of http or https", 'give one such as "http://localhost:8000/v1"'
+            )
         prices = (prompt_usd_per_million, completion_usd_per_million)
         if None in prices and prices != (None, None):
             raise ConfigurationError(f"only one of the prices {prices!r} is given", "give both, or neither")
-        if any(price is not None and not 0 <= price < math.inf for price in prices):
+        if any(price is not None and not (is_number(price) and price >= 0) for price in prices):
             raise ConfigurationError(f"the prices {prices!r} are no prices", "give US dollars per million tokens")
         self.model = model
         self.base_url = base_url
@@ -73,15 +79,15 @@ class EndpointJudge:
                 )
             except json.JSONDecodeError as error:
                 raise _not_a_completion(self.base_url, error.doc) from error
-        if isinstance(completion, str):  # what came was not called JSON
-            raise _not_a_completion(self.base_url, completion)
+        if not getattr(completion, "choices", None):  # such as an error in an answer of status 200
+            raise _not_a_completion(self.base_url, getattr(completion, "model_extra", None) or completion)
         reply = read_completion(completion)
         return dataclasses.replace(reply, cost_usd=self._cost_usd(reply, getattr(completion, "usage", None)))
 
     def _cost_usd(self, reply: JudgeReply, usage: object) -> float | None:
         if self.prompt_usd_per_million is None or self.completion_usd_per_million is None:
             cost = getattr(usage, "cost", None)  # where a proxy such as OpenRouter reports it
-            return float(cost) if isinstance(cost, int | float) else None
+            return float(cost) if is_number(cost) else None
         return (
             reply.prompt_tokens * self.prompt_usd_per_million
             + reply.completion_tokens * self.completion_usd_per_million
@@ -125,8 +131,8 @@ def _new_client(base_url: str, api_key: str) -> openai.AsyncOpenAI:
     )
 
 
-def _not_a_completion(base_url: str, answer: str) -> EmptyReplyError:
+def _not_a_completion(base_url: str, answer: object) -> EmptyReplyError:
     return EmptyReplyError(
-        f"the answer of {base_url} is no chat completion: {answer[:200]!r}",
+        f"the answer of {base_url} is no chat completion: {str(answer)[:200]!r}",
         "check that base_url is an OpenAI-compatible endpoint, usually ending in /v1",
     )

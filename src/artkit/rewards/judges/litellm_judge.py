@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from artkit.bridge import error_chain
 from artkit.errors import ConfigurationError
 from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
 
@@ -50,22 +51,32 @@ class LiteLLMJudge:
         extra_params: Further arguments of `litellm.acompletion`, such as `api_base`, `api_key`, `temperature`.
 
     Raises:
-        ConfigurationError: `model` is no name.
+        ConfigurationError: `model` is no name, or `extra_params` no mapping.
     """
 
     def __init__(self, model: str, extra_params: Mapping[str, object] | None = None) -> None:
         if not isinstance(model, str) or not model.strip():
             raise ConfigurationError(f"judge_model={model!r} is no name", 'give one such as "openai/gpt-5.4"')
+        if extra_params is not None and not isinstance(extra_params, Mapping):
+            raise ConfigurationError(
+                f"extra_litellm_params={extra_params!r} is no mapping", 'give one such as {"api_base": "http://…"}'
+            )
         self.model = model
         self.extra_params = dict(extra_params or {})
 
     async def __call__(self, messages: Messages) -> JudgeReply:
         litellm = _litellm()
         arguments: dict[str, Any] = {"num_retries": 0, "max_retries": 0, "caching": False, **self.extra_params}
-        response = await litellm.acompletion(model=self.model, messages=messages, **arguments)
-        return dataclasses.replace(
-            read_completion(response), cost_usd=_cost_usd(litellm, response), model=self.model, response=response
-        )
+        try:
+            response = await litellm.acompletion(model=self.model, messages=messages, **arguments)
+        except Exception as error:
+            _keep_code(error)
+            raise
+        reply = read_completion(response)
+        cost_usd = _cost_usd(litellm, response)
+        if not cost_usd and not reply.prompt_tokens:  # where no tokens are reported, litellm finds them free
+            cost_usd = None
+        return dataclasses.replace(reply, cost_usd=cost_usd, model=self.model, response=response)
 
     @property
     def required_environment(self) -> tuple[str, ...]:
@@ -102,6 +113,13 @@ def _guessed_provider(model: str) -> str:
 
 def _cost_usd(litellm: Any, response: object) -> float | None:
     try:
-        return float(litellm.completion_cost(completion_response=response)) or None
+        return float(litellm.completion_cost(completion_response=response))
     except Exception:  # noqa: BLE001  # it raises plain Exceptions for a model without a price
         return None
+
+
+def _keep_code(error: Exception) -> None:
+    """Give litellm's error the server's code for an exhausted quota: without it, it looks like any 429."""
+    code = "insufficient_quota"
+    if hasattr(error, "code") and any(getattr(link, "code", None) == code for link in error_chain(error)):
+        error.code = code

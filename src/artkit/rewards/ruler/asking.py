@@ -9,12 +9,21 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from artkit.bridge import is_serving_unavailable, no_capture
+from artkit.episodes import FailureKind, FailureRecord
 from artkit.errors import ArtkitError, ConfigurationError, JudgeError, OutageError
 from artkit.rewards.judges import Judge, JudgeReply, Messages, judge_name, read_reply
-from artkit.rewards.off_loop import run_off_loop
+from artkit.rewards.off_loop import is_async, run_off_loop
 from artkit.rewards.ruler.prompt import correction, prompt_length
 from artkit.rewards.ruler.verdict import Verdict, read_verdict
-from artkit.transport import RetryPolicy, call_with_retry, is_context_overflow, is_fatal
+from artkit.transport import (
+    RetryPolicy,
+    call_with_retry,
+    is_context_overflow,
+    is_fatal,
+    is_retryable,
+    own_cancellation,
+    status_code,
+)
 
 if TYPE_CHECKING:
     from artkit.rewards.ruler.counts import JudgeCounts
@@ -56,7 +65,7 @@ class Asking:
         for reask in range(self.max_reasks + 1):
             self.counts.reasks += bool(reask)
             reply = await self._reply(asked)
-            result = read_verdict(reply, ids)
+            result = read_verdict(reply, ids, shown=messages)
             if isinstance(result, Verdict):
                 return result
             asked = correction(messages, result, ids)
@@ -89,7 +98,7 @@ class Asking:
         self.counts.requests += 1
         try:
             async with asyncio.timeout(self.request_timeout_s) as deadline:
-                with no_capture():
+                with no_capture(), own_cancellation(judge_name(self.judge), JudgeError):
                     reply = read_reply(await _call(self.judge, messages))
         except TimeoutError as error:
             if not deadline.expired():
@@ -111,15 +120,18 @@ class Asking:
                 f"characters: {error}",
                 "use a judge with a larger context, fewer rollouts per group, or shorter episodes",
             )
-        return JudgeError(
-            f"{name} failed: {type(error).__name__}: {error}",
-            "see whether its server runs; a higher max_retries or request_timeout_s helps where it is only busy",
-        )
+        if isinstance(error, ArtkitError):
+            return JudgeError(f"{name} failed: {error.problem}", error.hint)
+        problem = f"{name} failed: {type(error).__name__}: {error}"
+        if is_retryable(error) or status_code(error) is not None:
+            hint = "see whether its server runs; a higher max_retries or request_timeout_s helps where it is only busy"
+            return JudgeError(problem, hint)
+        where = FailureRecord.from_exception(error, FailureKind.REWARD).where
+        return JudgeError(problem, f"the judge itself raised it, at {where}: mend it there")
 
 
 async def _call(judge: Judge, messages: Messages) -> object:
     """Call a judge; one that is not plainly async runs in a thread, for it may take as long as it likes."""
-    is_async = inspect.iscoroutinefunction(judge) or inspect.iscoroutinefunction(getattr(judge, "__call__", None))  # noqa: B004
     copies = [dict(message) for message in messages]
-    answer: object = judge(copies) if is_async else await run_off_loop(lambda: judge(copies))
+    answer: object = judge(copies) if is_async(judge) else await run_off_loop(lambda: judge(copies))
     return await answer if inspect.isawaitable(answer) else answer

@@ -13,7 +13,7 @@ class JudgeCounts:
 
     Attributes:
         groups_judged: Groups that the judge gave a verdict on.
-        groups_cached: Groups whose verdict was known from before.
+        groups_cached: Groups whose verdict was known from before, or was asked for just then by an equal group.
         groups_not_judged: Groups with fewer than two distinct members to compare.
         judge_errors: Groups that the judge failed on for good.
         requests: Requests that were sent, retries and re-asks included.

@@ -41,6 +41,10 @@ class Lineup:
             except RewardError as error:
                 members.append(error)
                 continue
+            except Exception as error:  # noqa: BLE001  # whatever is odd about one member, its siblings are not
+                problem = f"it cannot be read: {type(error).__name__}: {error}"
+                members.append(RewardError(problem, "see what is odd about its messages"))
+                continue
             name = ids.setdefault(transcript.digest, str(len(ids) + 1))
             transcripts.setdefault(name, transcript)
             members.append(name)

@@ -7,23 +7,24 @@ import copy
 import dataclasses
 import hashlib
 import json
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Self
 
 from artkit.bridge.safe_values import safe_number
-from artkit.errors import ConfigurationError, JudgeError, NothingToCompareError, RewardError
+from artkit.errors import ConfigurationError, JudgeError, NothingToCompareError, OutageError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
 from artkit.rewards.judges import Judge, LiteLLMJudge, judge_name
 from artkit.rewards.reading import Scored, Unscored
 from artkit.rewards.ruler.asking import Asking
 from artkit.rewards.ruler.counts import JudgeCounts
-from artkit.rewards.ruler.failure_rate import FailureRate
 from artkit.rewards.ruler.lineup import Lineup
 from artkit.rewards.ruler.prompt import prompt
+from artkit.rewards.ruler.recent_failures import RecentFailures
+from artkit.rewards.ruler.shared_calls import SharedCalls
 from artkit.rewards.ruler.spending import Spending, book_metric
 from artkit.rewards.ruler.verdict_cache import VerdictCache
 from artkit.rewards.score import Score
+from artkit.rewards.settings import check_count, check_positive
 from artkit.transport import ConcurrencyLimit, RetryPolicy
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ class RulerReward(RewardAdapter):
         max_failure_rate: The share of the last 20 groups that the judge may fail on before the run stops.
         max_cost_usd: What the judge may cost before the run stops, in US dollars; requests that are out already are
             still paid for. None is no cap.
-        max_cached_groups: How many verdicts are kept for groups that come again; 0 keeps none.
+        max_cached_groups: How many verdicts are kept for groups that come again; 0 keeps none. Equal groups that come
+            at the same time share one verdict in any case.
         on_error: What a judge that failed for good leads to.
 
     Attributes:
@@ -106,17 +108,20 @@ class RulerReward(RewardAdapter):
         on_error: OnError = "drop_member",
     ) -> None:
         _check_judge(judge_model, judge, extra_litellm_params)
-        for setting, value in (("request_timeout_s", request_timeout_s), ("group_timeout_s", group_timeout_s)):
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise ConfigurationError(f"{setting}={value!r} is not positive", "give seconds, or None for no limit")
-        counts_of = {"max_retries": max_retries, "max_reasks": max_reasks, "max_cached_groups": max_cached_groups}
-        for setting, value in counts_of.items():
-            if value < 0:
-                raise ConfigurationError(f"{setting}={value!r} is negative", "give 0 for none")
-        if max_cost_usd is not None and not max_cost_usd > 0:
-            raise ConfigurationError(f"max_cost_usd={max_cost_usd!r} is not positive", "give US dollars, or None")
+        for setting, seconds in (("request_timeout_s", request_timeout_s), ("group_timeout_s", group_timeout_s)):
+            if seconds is not None:
+                check_positive(setting, seconds, "give seconds, or None for no limit")
+        check_count("max_retries", max_retries, "give 0 for none")
+        check_count("max_reasks", max_reasks, "give 0 for none")
+        check_count("max_cached_groups", max_cached_groups, "give 0 for none")
+        if max_concurrent is not None:
+            check_count("max_concurrent", max_concurrent, "give at least 1, or None for no limit", least=1)
+        if max_cost_usd is not None:
+            check_positive("max_cost_usd", max_cost_usd, "give US dollars, or None for no cap")
+        _check_text("name", name, 'give one such as "ruler"')
+        if rubric is not None:
+            _check_text("rubric", rubric, "give the grading standards in words, or None for ART's default")
         check_on_error(on_error)
-        self.judge: Judge = judge or LiteLLMJudge(judge_model, extra_litellm_params)
         self.rubric = rubric
         self.name = name
         self.seed = seed
@@ -125,11 +130,13 @@ class RulerReward(RewardAdapter):
         self.on_error = on_error
         self.counts = JudgeCounts()
         self.is_reversed = False
+        self.metric_names = (f"{name}_score",)
         self._limit = ConcurrencyLimit(max_concurrent)
-        self._failures = FailureRate(max_failure_rate)
+        self._failures = RecentFailures(max_failure_rate)
         self._cache = VerdictCache(max_cached_groups)
+        self._in_flight: SharedCalls[Mapping[str, Judgement]] = SharedCalls()
         self._ask = Asking(
-            judge=self.judge,
+            judge=judge or LiteLLMJudge(judge_model, extra_litellm_params),
             request_timeout_s=request_timeout_s,
             max_retries=max_retries,
             max_reasks=max_reasks,
@@ -139,7 +146,12 @@ class RulerReward(RewardAdapter):
         )
 
     @property
-    def required_environment(self) -> tuple[str, ...]:
+    def judge(self) -> Judge:
+        """The judge; another one needs another reward, for this one's verdicts and counts are its."""
+        return self._ask.judge
+
+    @property
+    def required_environment(self) -> tuple[str, ...]:  # type: ignore[override]  # another one of two keys may be set
         """The environment variables that the judge needs."""
         return tuple(getattr(self.judge, "required_environment", ()))
 
@@ -191,15 +203,29 @@ class RulerReward(RewardAdapter):
         if (known := self._cache.get(key)) is not None:
             self.counts.groups_cached += 1
             return known
+        is_shared = key in self._in_flight
+        try:
+            judgements = await self._in_flight.get(key, lambda: self._judged(lineup, order, rubric, key))
+        except (JudgeError, OutageError) as error:
+            if isinstance(error, JudgeError) or isinstance(error.__cause__, JudgeError):
+                self.counts.judge_errors += 1
+                book_metric("data/step_judge_errors", 1)
+            # Several groups may have waited for it: each gets an error of its own.
+            raise type(error)(error.problem, error.hint).with_traceback(error.__traceback__) from error.__cause__
+        if is_shared:
+            self.counts.groups_cached += 1
+        else:
+            self.counts.groups_judged += 1
+        return judgements
+
+    async def _judged(self, lineup: Lineup, order: list[str], rubric: str, key: str) -> Mapping[str, Judgement]:
+        """Ask the judge, and keep what it says."""
         try:
             verdict = await self._verdict(lineup, order, rubric)
         except JudgeError as error:
-            self.counts.judge_errors += 1
-            book_metric("data/step_judge_errors", 1)
             self._failures.fail(error)
             raise
         self._failures.succeed()
-        self.counts.groups_judged += 1
         judgements = {lineup.transcripts[name].digest: judgement for name, judgement in verdict.items()}
         self._cache.put(key, judgements)
         return judgements
@@ -235,7 +261,10 @@ class RulerReward(RewardAdapter):
         return f"RulerReward({judge_name(self.judge)}, seed={self.seed!r}, on_error={self.on_error!r})"
 
 
-def _check_judge(judge_model: str, judge: Judge | None, extra_litellm_params: Mapping[str, object] | None) -> None:
+def _check_judge(judge_model: object, judge: Judge | None, extra_litellm_params: Mapping[str, object] | None) -> None:
+    if callable(judge_model):
+        name = getattr(judge_model, "__name__", repr(judge_model))
+        raise ConfigurationError(f"judge_model={name} is no name of a model but a judge", f"give it as judge={name}")
     if judge is None:
         return
     if not callable(judge):
@@ -244,6 +273,11 @@ def _check_judge(judge_model: str, judge: Judge | None, extra_litellm_params: Ma
         raise ConfigurationError(
             f"judge={judge!r} and a LiteLLM judge ({judge_model!r}) are both given", "give one of them"
         )
+
+
+def _check_text(name: str, value: object, hint: str) -> None:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigurationError(f"{name}={value!r} is no text", hint)
 
 
 def _default_rubric() -> str:

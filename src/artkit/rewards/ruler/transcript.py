@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge import conversations
@@ -30,16 +30,17 @@ class Transcript:
         messages: The messages in order, as JSON data, and at the end how the episode broke off, if it did.
         tools: The tools that were on offer, or None.
         pictures: The pictures in them.
+        digest: The same for equal transcripts, in every process.
     """
 
     messages: tuple[dict[str, Any], ...]
     tools: Any
     pictures: Pictures
+    digest: str = field(init=False)
 
-    @property
-    def digest(self) -> str:
-        """The same for equal transcripts, in every process."""
-        return hashlib.sha256(json.dumps(self.messages, sort_keys=True).encode()).hexdigest()
+    def __post_init__(self) -> None:
+        digest = hashlib.sha256(json.dumps(self.messages, sort_keys=True).encode()).hexdigest()
+        object.__setattr__(self, "digest", digest)
 
 
 def read_transcript(trajectory: art.Trajectory) -> Transcript:

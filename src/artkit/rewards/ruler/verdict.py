@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from artkit.rewards.ruler.json_values import DuplicateKeyError, find_json
+from artkit.rewards.ruler.json_values import BrokenJsonError, DuplicateKeyError, FoundJson, find_json
+from artkit.rewards.ruler.quotation import is_quotation
 
 if TYPE_CHECKING:
     from artkit.rewards.judges import JudgeReply
@@ -19,7 +20,21 @@ __all__ = ["Judgement", "Unreadable", "Verdict", "read_verdict"]
 
 # A name of ours outside of all JSON is a part of JSON that cannot be read. What can be read beside it may be a mere
 # quotation: a transcript's own "scores" in an explanation whose quotes the judge did not escape.
-_BROKEN = re.compile(r'"(?:scores|trajectory_id|score)"\s*:')
+_BROKEN = re.compile(r"[\"'`](?:scores|trajectory_id|score)[\"'`]\s*:")
+# What follows the JSON and gives scores itself, in YAML, a table or prose, or takes it back.
+_SCORE = (
+    r"\W{0,9}(?:\b(?:is|gets?|scores?|has|earns|receives|with|of|a)\b\W{0,9}){0,5}(?:0|1|0?\.\d+|[01]\.\d+)(?![\w%])"
+)
+_OTHER_SCORES = re.compile(
+    rf"\btrajector(?:y|ies)\b(?:[\s_]*ids?\b)?\W{{0,5}}\d+{_SCORE}"
+    r"|\b(?:scores?|trajectory_id)\b[\"'`*]*\s*[:=]\s*[\"'`*]*[\[\d.]"
+    rf"|^[ \t|#*-]*\d+\b[ \t]*[|:=]{_SCORE}",
+    re.IGNORECASE | re.MULTILINE,
+)
+_REFUSAL = re.compile(
+    r"\bI(?:['\u2019]m| am)? (?:can(?:no|['\u2019])t|won['\u2019]t|will not|refuse|decline|not able|unable)\b",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 
 
@@ -75,13 +90,21 @@ class Unreadable:
     words: str
 
 
-def read_verdict(reply: JudgeReply, ids: Sequence[str]) -> Verdict | Unreadable:
+def read_verdict(
+    reply: JudgeReply, ids: Sequence[str], *, shown: Sequence[dict[str, Any]] = ()
+) -> Verdict | Unreadable:
     """Read a reply: every id must have exactly one score in [0, 1], and no other id may have any.
 
-    Nothing is padded, clamped or guessed: a reply that leaves something open is `Unreadable`.
+    Nothing is padded, clamped or guessed: a reply that leaves something open is `Unreadable`. So is one whose scores
+    stand in what the judge was shown, for then they are a quotation of what an agent wrote.
+
+    Args:
+        reply: What the judge said.
+        ids: Whom it was asked about.
+        shown: The messages that it was asked with.
     """
     text = reply.text or ""
-    if reply.refusal and not text:
+    if reply.refusal:
         return Unreadable("it was a refusal", reply.refusal)
     if not text.strip():
         return Unreadable("it was empty", "")
@@ -89,17 +112,29 @@ def read_verdict(reply: JudgeReply, ids: Sequence[str]) -> Verdict | Unreadable:
         return Unreadable("it was cut off at its length limit; keep the explanations short", text)
     try:
         found = find_json(text)
-    except DuplicateKeyError as error:
+    except (BrokenJsonError, DuplicateKeyError) as error:
         return Unreadable(str(error), text)
-    answers = [rows for value in found.values if (rows := _rows(value)) is not None]
-    if _BROKEN.search(found.rest):
-        return Unreadable("its JSON was broken; are all quotes inside the explanations escaped?", text)
-    if not answers:
-        return Unreadable('there was no JSON object with a list "scores" in it', text)
-    if any(rows != answers[0] for rows in answers):
-        return Unreadable("it held more than one list of scores, and they differ", text)
-    result = _judgements(answers[0], ids)
+    rows_of = [(_rows(value), source) for value, source in zip(found.values, found.texts, strict=True)]
+    answers = [(rows, source) for rows, source in rows_of if rows is not None]
+    if problem := _doubt(found, answers, shown):
+        return Unreadable(problem, text)
+    result = _judgements(answers[0][0], ids)
     return Unreadable(result, text) if isinstance(result, str) else Verdict(result)
+
+
+def _doubt(found: FoundJson, answers: Sequence[tuple[list[Any], str]], shown: Sequence[dict[str, Any]]) -> str | None:
+    """Return why it is not plain which scores the judge gave, or None."""
+    if _BROKEN.search(found.rest):
+        return "its JSON was broken; are all quotes inside the explanations escaped?"
+    if not answers:
+        return 'there was no JSON object with a list "scores" in it'
+    if any(rows != answers[0][0] for rows, _ in answers):
+        return "it held more than one list of scores, and they differ"
+    if any(rows and is_quotation(rows, source, shown) for rows, source in answers):
+        return "its scores are a quotation of what stands in a trajectory; give your own, and quote none"
+    if _OTHER_SCORES.search(found.after):
+        return "it gave scores outside of the JSON too; give them in the JSON alone"
+    return "it was a refusal" if _REFUSAL.search(found.after) else None
 
 
 def _rows(value: Any) -> list[Any] | None:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.training.stopping.checks import check_positive
+from artkit.checks import check_positive
 from artkit.training.stopping.so_far import so_far
 from artkit.training.stopping.stop_condition import StopCondition
 
@@ -50,7 +50,7 @@ class MaxCost(StopCondition):
     usd: float
 
     def __post_init__(self) -> None:
-        check_positive("MaxCost", "usd", self.usd, least=0.01)
+        check_positive("MaxCost", "usd", self.usd, "MaxCost(usd=0.01) is a cent, and any number above 0 works")
 
     def reason(self, progress: Progress, history: MetricHistory) -> str | None:
         """Return what the run has cost, or None."""

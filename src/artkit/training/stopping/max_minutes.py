@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.training.stopping.checks import check_positive
+from artkit.checks import check_positive
 from artkit.training.stopping.stop_condition import StopCondition
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ __all__ = ["MaxMinutes"]
 class MaxMinutes(StopCondition):
     """Stops after the step in which the run has taken `minutes`, earlier sessions of it included.
 
+    At which step that is differs from run to run, and with it where a resumed run stops.
+
     Args:
         minutes: The limit, above 0.
 
@@ -29,7 +31,9 @@ class MaxMinutes(StopCondition):
     minutes: float
 
     def __post_init__(self) -> None:
-        check_positive("MaxMinutes", "minutes", self.minutes, least=1)
+        check_positive(
+            "MaxMinutes", "minutes", self.minutes, "MaxMinutes(minutes=1) is one, and any number above 0 works"
+        )
 
     def reason(self, progress: Progress, history: MetricHistory) -> str | None:
         """Return how long the run has taken, or None."""

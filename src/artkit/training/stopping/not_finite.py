@@ -11,8 +11,8 @@ __all__ = ["not_finite"]
 
 # "loss" and "grad" in any name: `policy_loss`, `loss/kl_div`, `grad_norm`; but not in "gloss" or "grade".
 _TELLS = re.compile(r"(?<!g)loss|(?<![a-z])grad(?!e)", re.IGNORECASE)
-# ART logs ratios under `loss/` too. They may overflow where the clipped loss does not. As words of their own: generation,
-# calibration and duration end in one by chance.
+# ART logs ratios under `loss/` too. They may overflow where the clipped loss does not. As words of their own: there is
+# one in "generation", "calibration" and "duration" too.
 _RATIO = re.compile(r"(?<![a-z])(?:ratio|fraction)s?(?![a-z])", re.IGNORECASE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.training.stopping.checks import check_count
+from artkit.checks import check_count
 from artkit.training.stopping.so_far import so_far
 from artkit.training.stopping.stop_condition import StopCondition
 

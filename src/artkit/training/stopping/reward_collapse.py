@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from statistics import median, variance
 from typing import TYPE_CHECKING
 
-from artkit.training.stopping.checks import check_count, check_metric
+from artkit.checks import check_count, check_metric
 from artkit.training.stopping.so_far import so_far
 from artkit.training.stopping.stop_condition import StopCondition
 

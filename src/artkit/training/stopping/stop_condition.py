@@ -16,9 +16,10 @@ __all__ = ["AnyCondition", "StopCondition"]
 class StopCondition(ABC):
     """Says why a run stops before its data ends.
 
-    Pure: the answer follows from where the run stands and from what it had logged by then. So a resumed run stops where
-    an uninterrupted one does, and asking again changes nothing. Subclasses are frozen dataclasses; their `repr` is the
-    condition in words.
+    Pure: the answer follows from where the run stands and from what it had logged by then, and asking again changes
+    nothing. So a resumed run stops where an uninterrupted one does, unless the condition goes by the clock, as
+    `MaxMinutes` does: no two runs take the same time. Subclasses are frozen dataclasses; their `repr` is the condition
+    in words.
 
     >>> from artkit.checkpoints import MetricHistory
     >>> from artkit.training.stopping import MaxMinutes, NoImprovement

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from artkit.training.stopping.checks import check_metric, check_mode, check_number
+from artkit.checks import check_metric, check_mode, check_number
 from artkit.training.stopping.so_far import so_far
 from artkit.training.stopping.stop_condition import StopCondition
 

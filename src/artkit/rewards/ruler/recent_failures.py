@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import deque
 
 from artkit.errors import ConfigurationError, JudgeError, OutageError
+from artkit.rewards.settings import is_number
 
-__all__ = ["FailureRate"]
+__all__ = ["RecentFailures"]
 
+# Enough groups that one or two unlucky ones don't stop a run at the default of a half, and few enough that a judge
+# which broke down is noticed within a step or two.
 _WINDOW = 20
 
 
-class FailureRate:
+class RecentFailures:
     """Watches the last 20 groups that were put before the judge.
 
     Args:
@@ -22,7 +25,7 @@ class FailureRate:
     """
 
     def __init__(self, max_rate: float) -> None:
-        if not 0 <= max_rate <= 1:
+        if not (is_number(max_rate) and 0 <= max_rate <= 1):
             raise ConfigurationError(f"max_failure_rate={max_rate!r} is no share", "give one in [0, 1]")
         self._max_rate = max_rate
         self._failed: deque[bool] = deque(maxlen=_WINDOW)
