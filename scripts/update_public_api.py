@@ -23,7 +23,8 @@ def render(source: Path) -> str:
     """The public API of the package whose parent directory is `source`."""
     sections = []
     for door in DOORS:
-        names = _listed(_parse(source, door))
+        is_lazy = door == "artkit"
+        names = _listed(_parse(source, "artkit.exports"), "EXPORTS") if is_lazy else _listed(_parse(source, door))
         lines = [line for name in sorted(names) for line in _describe(source, door, name)]
         sections.append("\n".join([f"# from {door} import …", *lines]))
     return "\n\n".join(sections) + "\n"
@@ -35,13 +36,13 @@ def _parse(source: Path, module: str) -> ast.Module:
     return ast.parse(file.read_text(encoding="utf-8"))
 
 
-def _listed(tree: ast.Module) -> list[str]:
+def _listed(tree: ast.Module, table: str = "__all__") -> list[str]:
     """The names in `__all__`, or in the door's table of lazy names."""
     found: list[str] = []
     for statement in tree.body:
         targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
         for target in targets:
-            if isinstance(target, ast.Name) and target.id in ("__all__", "_EXPORTS"):
+            if isinstance(target, ast.Name) and target.id == table:
                 value = getattr(statement, "value", None)
                 items = value.elts if isinstance(value, ast.List | ast.Tuple) else getattr(value, "keys", [])
                 found += [str(item.value) for item in items if isinstance(item, ast.Constant)]
