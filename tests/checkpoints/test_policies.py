@@ -119,17 +119,27 @@ def test_without_the_metric_nothing_is_deleted(best: KeepBest, policy: Checkpoin
 def test_where_the_metric_is_missing_the_reason_names_those_that_exist() -> None:
     """A wrong name is the usual cause."""
     logged = MetricHistory.from_values({"val/accuracy": {1: 0.5}, "train/reward": {1: 0.5}})
-    why = KeepBest().decide({1, 2}, logged).why[1]
+    nothing = "no val/reward for any checkpoint, so nothing is deleted; the history holds"
 
-    assert (
-        why == "no val/reward for any checkpoint, so nothing is deleted; the history holds train/reward, val/accuracy"
-    )
-    assert (
-        KeepBest()
-        .decide({1}, NOTHING)
-        .why[1]
-        .startswith("no val/reward for any checkpoint, so nothing is deleted; the history holds nothing")
-    )
+    assert KeepBest().decide({1, 2}, logged).why[1] == f"{nothing} val/accuracy and 1 other"
+    assert KeepBest().decide({1}, NOTHING).why[1].startswith(f"{nothing} nothing")
+
+
+def test_of_many_metrics_the_reason_names_the_nearest() -> None:
+    """A run logs dozens, and the reason stands beside each checkpoint."""
+    names = ["val/reward", *(f"val/metric_{number}" for number in range(40)), *(f"train/m{n}" for n in range(30))]
+    why = KeepBest("val/rewards").decide({1, 2}, MetricHistory.from_values({name: {1: 0.5} for name in names})).why[1]
+
+    assert why.startswith("no val/rewards for any checkpoint, so nothing is deleted; did you mean 'val/reward'? ")
+    assert why.endswith(" and 63 others")
+    assert len(why) < 300
+
+
+def test_before_the_first_validation_no_metric_of_training_is_taken_for_a_misspelling() -> None:
+    """The name is right, and the value comes later."""
+    why = KeepBest().decide({1, 2}, MetricHistory.from_values({"train/reward": {1: 0.5}})).why[1]
+
+    assert why == "no val/reward for any checkpoint, so nothing is deleted; the history holds no val/… but 1 other"
 
 
 def intervals(**ends: tuple[float, float, float]) -> MetricHistory:
@@ -279,7 +289,7 @@ def test_repr_is_the_policy_in_words(left: CheckpointPolicy, right: CheckpointPo
         (lambda: KeepBest(""), "names no metric"),
         (lambda: KeepBest(mode="best"), "mode='best'.*mode='max' where more is better"),
         (lambda: KeepBest(bound="upper"), "bound='upper'.*bound='mean' compares means"),
-        (lambda: KeepBest(count=0), r"KeepBest\(count=0\) is no positive whole number"),
+        (lambda: KeepBest(count=0), r"KeepBest\(count=0\) is no whole number of 1 or more"),
         (lambda: KeepLatest(0), r"KeepLatest\(count=0\)"),
         (lambda: KeepLatest(True), r"KeepLatest\(count=True\)"),
         (lambda: KeepEvery(2.5), r"KeepEvery\(steps=2.5\)"),

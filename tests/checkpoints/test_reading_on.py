@@ -48,6 +48,22 @@ def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
     assert history.values("val/reward") == {1: 0.5, 2: 0.7}
 
 
+def test_asking_for_the_names_does_not_make_reading_on_slow(tmp_path: Path) -> None:
+    """A policy that finds no value asks for them after every step: what it does not rank by stays unread."""
+    path = tmp_path / "history.jsonl"
+    path.write_text('{"step": 1, "train/reward": 0.5}\n')
+    history = MetricHistory.read(path, metrics={"val/reward"})
+    before = history.metrics()
+    with path.open("a") as file:
+        file.write('{"step": 2, "train/loss": half a row\n{"step": 2, "train/loss": 1}\n')
+    history.read_on(path)
+
+    # Half a row that does not hold the metric is noticed by whoever reads it.
+    assert (before, history.skipped_lines) == ({"train/reward"}, 0)
+    assert history.metrics() == {"train/reward", "train/loss"}
+    assert MetricHistory.read(path).skipped_lines == 1
+
+
 def test_reading_on_begins_where_the_first_reading_was_told_to(tmp_path: Path) -> None:
     """What stands before belongs to an earlier run, also when something else is looked up later."""
     path = tmp_path / "history.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
+import datetime as dt
 import math
 import os
 import random
@@ -28,7 +28,7 @@ from artkit.scenarios import Scenario
 
 class Task(Scenario):
     seed: int = 0
-    notes: list[str] = []
+    notes: list[str] = []  # noqa: RUF012  # a field of a model
 
 
 def tasks() -> list[Task]:
@@ -52,7 +52,7 @@ class Plain(Environment[Task]):
 
 
 class ListOnTheClass(Plain):
-    orders: list[str] = []
+    orders: list[str] = []  # noqa: RUF012  # that is what is wrong with it
 
     async def step(self, action: Action) -> Any:
         self.orders.append(action.text[:5])
@@ -80,7 +80,7 @@ class MutableDefault(Plain):
 class ForkedOnce(Plain):
     """The backend behind all episodes can be forked once; later episodes find it forked."""
 
-    forked: set[str] = set()
+    forked: set[str] = set()  # noqa: RUF012  # that is what is wrong with it
 
     async def step(self, action: Action) -> Any:
         if self.scenario.id in self.forked:
@@ -159,16 +159,16 @@ class GlobalRandomSeeded(Plain):
 
 class GlobalNumPy(Plain):
     async def step(self, action: Action) -> Any:
-        return StepResult("go on", reward=float(np.random.rand()))  # noqa: NPY002  # that is what is wrong with it
+        return StepResult("go on", reward=float(np.random.rand()))  # that is what is wrong with it
 
 
 class GlobalNumPySeeded(Plain):
     async def reset(self, scenario: Task) -> Any:
-        np.random.seed(scenario.seed)  # noqa: NPY002  # that is what is wrong with it
+        np.random.seed(scenario.seed)  # that is what is wrong with it
         return "Roll."
 
     async def step(self, action: Action) -> Any:
-        return StepResult("go on", metrics={"draw": float(np.random.rand())})  # noqa: NPY002  # as above
+        return StepResult("go on", metrics={"draw": float(np.random.rand())})  # as above
 
 
 class UnseededGenerator(Plain):
@@ -187,7 +187,7 @@ class Uuid(Plain):
 
 class ClockToTheSecond(Plain):
     async def reset(self, scenario: Task) -> Any:
-        return f"It is {time.strftime('%H:%M')}, {datetime.date.today()}."  # noqa: DTZ011  # that is what is wrong
+        return f"It is {time.strftime('%H:%M')}, {dt.date.today()}."  # noqa: DTZ011  # that is what is wrong
 
 
 class ClockToTheNanosecond(Plain):
@@ -391,9 +391,7 @@ KEPT: list[Any] = []  # what the animals below leave, for the test to tidy up
 
 class LeavesFile(Plain):
     async def reset(self, scenario: Task) -> Any:
-        descriptor, path = tempfile.mkstemp()
-        Path(path).unlink()
-        self.log = os.fdopen(descriptor, "w")
+        self.log = tempfile.TemporaryFile("w")  # noqa: SIM115  # that is what is wrong with it
         KEPT.append(self.log.close)
         return "Go."
 
@@ -429,7 +427,7 @@ class LeavesThread(Plain):
 
 class LeavesProcess(Plain):
     async def reset(self, scenario: Task) -> Any:
-        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+        child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])  # noqa: ASYNC220  # it is not waited for
         KEPT.extend([child.terminate, child.wait])
         return "Go."
 
@@ -438,9 +436,7 @@ class LeavesFileWhenCutShort(Plain):
     """Closes its file when the game is over, and only then."""
 
     async def reset(self, scenario: Task) -> Any:
-        descriptor, path = tempfile.mkstemp()
-        Path(path).unlink()
-        self.log = os.fdopen(descriptor, "w")
+        self.log = tempfile.TemporaryFile("w")  # noqa: SIM115  # that is what is wrong with it
         KEPT.append(self.log.close)
         return "Go."
 

@@ -167,7 +167,7 @@ class SharedConstant(Environment[Task]):
 class Cached(Environment[Task]):
     """A cache on the class that changes nothing but how long it takes."""
 
-    cache: dict[str, int] = {}
+    cache: dict[str, int] = {}  # noqa: RUF012  # on purpose
     hits = 0
 
     async def reset(self, scenario: Task) -> Any:
@@ -418,6 +418,19 @@ class TellsAGivenTime(Environment[Task]):
         return StepResult(f"{datetime(2030, 1, 1, tzinfo=UTC) - self.now} to go")
 
 
+class LooksAtTypes(Environment[Task]):
+    """Asks for a class by identity, as few do."""
+
+    names = {datetime: "time", str: "text"}  # noqa: RUF012  # never changed
+
+    async def reset(self, scenario: Task) -> Any:
+        self.value = datetime(2030, 1, 1, tzinfo=UTC)
+        return f"A {self.names[type(self.value)]}; {type(self.value) is datetime}."
+
+    async def step(self, action: Action) -> StepResult:
+        return StepResult(f"{datetime in self.names}")
+
+
 class Verdict(BaseModel):
     good: bool
     parts: list[str] = []
@@ -496,7 +509,7 @@ class Isolated(Environment[Task]):
 class OneAtATime(Environment[Task]):
     """Waits for a slot that all episodes share."""
 
-    slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
+    slots: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}  # noqa: RUF012  # on purpose
 
     async def reset(self, scenario: Task) -> Any:
         self.slot = self.slots.setdefault(asyncio.get_running_loop(), asyncio.Semaphore(1))
@@ -539,7 +552,7 @@ def make_configured() -> Environment[Any]:
 RIGHT: list[Callable[[], Environment[Any]]] = [
     Echo, SeededByScenario, NumPySeededByScenario, Slow, Tools, OwnHistory, SharedConstant, Cached, Memoised,
     CountsOnTheSide, Database, DatabaseFile, SharedDatabase, Server, Subprocess, Background, TaskGroup, Thread,
-    Executor, ToThread, Measures, TellsAGivenTime, Structured, DataclassOutcome, SortedSet, Pictures, OwnLength,
+    Executor, ToThread, Measures, TellsAGivenTime, LooksAtTypes, Structured, DataclassOutcome, SortedSet, Pictures, OwnLength,
     Isolated, OneAtATime, ContextLocal, make_configured, functools.partial(Configured, bonus=2.0),
 ]  # fmt: skip
 PROMPTS = [PromptScenario(id="sum", messages="What is 2 + 3?", label="5")]  # type: ignore[arg-type]  # one user message

@@ -88,6 +88,14 @@ def test_an_episode_comes_back_whole(path: Path) -> None:
     assert read == whole
 
 
+def test_a_path_may_be_a_text(path: Path) -> None:
+    """It is what people type."""
+    write_groups(str(path), [art.TrajectoryGroup([episode("?", choice("5"))])])
+    groups, _ = read_groups(str(path))
+
+    assert [len(group.trajectories) for group in groups] == [1]
+
+
 def test_further_histories_come_back(path: Path) -> None:
     """They are trained on too."""
     whole = episode("hi", choice("5"))
@@ -129,11 +137,24 @@ def test_a_group_comes_back_with_what_left_it(path: Path) -> None:
     assert read_groups(path) == ([group, empty], [lost])
 
 
-def test_a_structured_outcome_is_kept_as_its_data(path: Path) -> None:
+def test_a_structured_outcome_comes_back_equal(path: Path) -> None:
     """The outcome is kept nowhere else: ART's log never sees it."""
-    [read] = recorded(path, episode("a", outcome=Verdict(label="good", parts=[Verdict(label="best")])))
+    outcome = Verdict(label="good", parts=[Verdict(label="best")])
 
-    assert read.outcome == {"label": "good", "parts": [{"label": "best", "parts": []}]}
+    [read] = recorded(path, episode("a", outcome=outcome))
+
+    assert read.outcome == outcome
+
+
+def test_an_outcome_whose_class_is_not_loaded_comes_back_as_its_data(path: Path) -> None:
+    """A recording is data: it can be read without the program that made it, and importing is not for it to ask."""
+
+    class Local(BaseModel):
+        label: str
+
+    [read] = recorded(path, episode("a", outcome=Local(label="good")))
+
+    assert read.outcome == {"label": "good"}
 
 
 @pytest.mark.parametrize(

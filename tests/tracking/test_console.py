@@ -125,21 +125,62 @@ def test_the_metrics_to_show_are_the_users_choice() -> None:
     assert file.getvalue() == "step 1/3: turns 3.000  1,234 tok/s  0:04 left\n"
 
 
+def pruning(at: int) -> CheckpointsPruned:
+    """Make a pruning after which one checkpoint is left."""
+    return CheckpointsPruned(step=at, kept={at: "current"}, deleted=(at - 1,), why_deleted={at - 1: "not the latest"})
+
+
 def test_pruning_is_told_once_for_each_validation() -> None:
     """It happens at every step; what is best changes with a validation. None goes untold."""
-    prunings = [
-        CheckpointsPruned(step=at, kept={at: "current"}, deleted=(at - 1,), why_deleted={at - 1: "not the latest"})
-        for at in range(1, 6)
-    ]
     validation = ValidationFinished(name="val", step=3)
 
-    lines = plain(*prunings[:3], validation, *prunings[3:], RunFinished(report_text="done"))
+    lines = plain(*map(pruning, (1, 2, 3)), validation, *map(pruning, (4, 5)), RunFinished(report_text="done"))
 
     assert [line for line in lines if line.startswith("checkpoints")] == [
         "checkpoints at step 1: kept 1 (current); deleted 0 (not the latest)",
         "checkpoints at step 4: kept 4 (current); deleted 1-3 (not the latest)",
-        "checkpoints at step 5: kept 5 (current); deleted 4 (not the latest)",
+        "checkpoints by step 5: deleted 4 (not the latest)",
     ]
+
+
+def test_what_was_kept_is_told_only_while_it_is_true() -> None:
+    """Deletions are told late; a checkpoint that came since is kept as well."""
+    lines = plain(pruning(1), pruning(2), step(2), RunFinished(report_text="done"))
+
+    assert lines[-2:] == ["checkpoints by step 2: deleted 1 (not the latest)", "done"]
+
+
+def test_after_an_error_no_deletion_goes_untold() -> None:
+    """A run that is interrupted sends no last event: its trackers are closed, also more than once."""
+    file = io.StringIO()
+    tracker = ConsoleTracker(file=file)
+    for at in (1, 2):
+        tracker.handle(pruning(at))
+
+    tracker.close()
+    tracker.close()
+
+    assert file.getvalue().splitlines()[1:] == ["checkpoints by step 2: deleted 1 (not the latest)"]
+
+
+@pytest.mark.parametrize(
+    ("metrics", "facts"),
+    [
+        ({"val/reward": 0.225}, "reward 0.225"),
+        ({"val/reward": 0.225, "val/reward_low": 0.18, "val/reward_high": 0.27}, "reward 0.225 (0.18 to 0.27)"),
+        (
+            {"val/reward": 0.25, "val/success": 0.5, "val/pass@1": 0.25, "val/pass@4": 0.31, "val/pass@16": 0.4},
+            "reward 0.250  success 0.500  pass@16 0.40",
+        ),
+        ({"val/reward_incomplete": 0.75, "val/scored_share": 0.5}, "reward_incomplete 0.750"),
+        ({"val/reward": 0.5, "val/hard/reward": 0.25, "val/hard/pass@2": 0.31}, "reward 0.250  pass@2 0.31"),
+    ],
+)
+def test_a_validation_says_how_far_to_trust_it(metrics: dict[str, float], facts: str) -> None:
+    """Beside the mean stand its interval and pass@k; the mean of what was left after losses is not called reward."""
+    name = "hard" if any("hard" in key for key in metrics) else "val"
+
+    assert plain(ValidationFinished(name=name, step=3, metrics=metrics)) == [f"{name} at step 3: {facts}  (0.0 s)"]
 
 
 def test_deleted_checkpoints_stand_by_their_reasons() -> None:

@@ -23,7 +23,7 @@ from artkit import (
     Validation,
 )
 from artkit.testing import DiaryBackend, Reply
-from artkit.tracking import ValidationFinished, Warned
+from artkit.tracking import RolloutFinished, ValidationFinished, Warned
 
 if TYPE_CHECKING:
     import art
@@ -292,3 +292,43 @@ async def test_the_means_of_a_validation_are_worked_out_once(
     result = (await workshop.trainer(validation=held_out()).evaluate())["val"]
 
     assert result.metrics is result.metrics
+
+
+class CancelAfter:
+    """Cancels a run after so many rollouts of its validation."""
+
+    def __init__(self, rollouts: int) -> None:
+        self._left = rollouts
+        self.task: asyncio.Task[Any] | None = None
+
+    def handle(self, event: Any) -> None:
+        self._left -= isinstance(event, RolloutFinished) and event.split == "val"
+        if self._left == 0 and self.task is not None:
+            self.task.cancel()
+
+
+async def test_what_a_validation_that_was_cut_off_has_played_is_not_played_again(
+    workshop: Any, held_out: Callable[..., Validation]
+) -> None:
+    """Cut off after 7 of 10: each finished rollout is on the disk, and only the rest is played by the next session."""
+    names = [f"h{number}" for number in range(10)]
+    workshop.answers.replies = {name: str(number) for number, name in enumerate(names)}
+    tracker = CancelAfter(7)
+
+    def trainer(**changes: Any) -> Any:
+        return workshop.trainer(validation=held_out(*names), settings={"max_concurrent": 1}, **changes)
+
+    tracker.task = asyncio.create_task(trainer(trackers=(tracker,)).run())
+    with pytest.raises(asyncio.CancelledError):
+        await tracker.task
+    recordings = workshop.model_dir / "artkit" / "recordings"
+    (unfinished,) = recordings.glob("unfinished-val-*")
+    with unfinished.open("a") as file:
+        file.write('{"place": ')  # half a last line
+    workshop.answers.asked.clear()
+    await trainer().run()
+
+    (row,) = workshop.rows("val")
+    assert len(workshop.answers.asked) == 3
+    assert (row["val/reward"], row["val/scenarios"]) == (4.5, 10.0)
+    assert list(recordings.glob("unfinished-*")) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -148,3 +149,13 @@ def test_a_confidence_out_of_range_is_refused() -> None:
     """95 is a percentage."""
     with pytest.raises(ConfigurationError, match="confidence=95"):
         compare({}, {}, confidence=95)
+
+
+def test_results_are_compared_by_their_scores() -> None:
+    """Whoever gives the results themselves is told what to give."""
+    result = SimpleNamespace(scores={"a": 1.0})
+
+    with pytest.raises(ConfigurationError, match=r"compare\(before=…\) .*SimpleNamespace.*give the \.scores of each"):
+        compare(result, result)
+    with pytest.raises(ConfigurationError, match=r"compare\(after=…\) is of type list.*the score of each scenario"):
+        compare({"a": 1.0}, [1.0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from scipy.stats import binomtest
 
 from artkit.errors import ConfigurationError, RewardError
 from artkit.validation import Estimate, estimate
+from artkit.validation.bootstrap import bootstrap_interval
 from artkit.validation.wilson import effective_size, wilson_interval
 
 finite = st.floats(-1e6, 1e6)
@@ -178,14 +180,30 @@ def test_the_bootstrap_draws_whole_scenarios() -> None:
     assert often.method == "bootstrap"
 
 
-def test_the_bootstrap_is_students_interval_where_scores_are_normal() -> None:
-    """Both are right then: 9 normal quantiles with a standard deviation of 1."""
-    normal = statistics.NormalDist()
-    scores = [normal.inv_cdf((rank + 0.5) / 9) for rank in range(9)]
+@pytest.mark.parametrize(("wins", "total"), [(0, 12), (1, 12), (7, 12), (23, 24), (64, 64)])
+def test_the_bootstrap_of_yes_or_no_would_be_the_exact_interval(wins: int, total: int) -> None:
+    """Clopper and Pearson's, by an independent implementation; 0.008 is what the draws leave to chance."""
+    low, high = bootstrap_interval([[1]] * wins + [[0]] * (total - wins), confidence=0.95, seed=0)
+
+    exact = binomtest(wins, total).proportion_ci(method="exact")
+    assert (low, high) == (pytest.approx(exact.low, abs=0.008), pytest.approx(exact.high, abs=0.008))
+
+
+@pytest.mark.parametrize(("scores", "worst", "best"), [([0.2, 0.4], 0, 1), ([-2, 0.5], -2, 1), ([3, 9], 0, 9)])
+def test_the_bootstrap_stays_within_what_a_reward_may_be(scores: list[float], worst: float, best: float) -> None:
+    """From 0 to 1, or to what was seen beyond: two scenarios leave nearly all of it possible."""
     found = estimate([[score] for score in scores])
 
-    half = 2.306004 * statistics.stdev(scores) / 3
-    assert (found.low, found.high) == pytest.approx((-half, half), rel=0.06)
+    assert worst <= found.low < worst + 0.2 * (best - worst)
+    assert best - 0.2 * (best - worst) < found.high <= best
+
+
+def test_one_score_between_changes_little() -> None:
+    """Where one is 0.9 and the rest 0 or 1, the interval is about Wilson's, not half of it."""
+    wilson, near = estimate([[1.0]] * 64), estimate([[1.0]] * 63 + [[0.9]])
+
+    assert (wilson.method, near.method) == ("wilson", "bootstrap")
+    assert near.low == pytest.approx(wilson.low, abs=0.005)
 
 
 def test_another_seed_gives_nearly_the_same() -> None:
@@ -198,13 +216,21 @@ def test_another_seed_gives_nearly_the_same() -> None:
 
 
 @pytest.mark.parametrize("score", [0.7, 0.1, -3, 2, 1e-300, 1e200])
-def test_equal_scores_have_no_spread(score: float) -> None:
-    """Of any kind but yes/no: the standard error is 0, and the interval is the mean itself."""
+def test_equal_scores_have_no_spread_and_yet_no_certainty(score: float) -> None:
+    """Of any kind: the standard error is 0, and the interval has a width."""
     found = estimate([[score] * 3, [score], [score] * 2])
 
-    assert found == Estimate(
-        mean=score, standard_error=0.0, low=score, high=score, scores=6, scenarios=3, method="bootstrap"
-    )
+    assert (found.mean, found.standard_error, found.method) == (score, 0.0, "bootstrap")
+    assert min(0, score) <= found.low <= score <= found.high <= max(1, score)
+    assert found.low < found.high
+
+
+def test_few_scenarios_that_scored_alike_do_not_beat_many() -> None:
+    """Two at 0.9 say less than 64 around 0.95, and `KeepBest(bound="lower")` ranks by the lower end."""
+    rng = random.Random(0)
+    few, many = estimate([[0.9], [0.9]]), estimate([[min(1, rng.gauss(0.95, 0.06))] for _ in range(64)])
+
+    assert few.low < 0.5 < many.low
 
 
 @pytest.mark.parametrize("scores", [[], [[]], [[], []]])

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from artkit.scenarios import Cursor
+from artkit.training.journal import Began, Emptied, Entry, Intended, Journal, Trained
+from artkit.training.ledger import Ledger
+from artkit.training.run_state import RunState
 from artkit.validation import (
     AtEnd,
     AtStart,
@@ -33,7 +38,6 @@ def joined(leaves: st.SearchStrategy[ValidationSchedule]) -> st.SearchStrategy[V
 
 
 schedules = joined(by_step | by_clock)
-step_schedules = joined(by_step)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -49,24 +53,37 @@ batches = st.builds(Batch, seconds=st.integers(1, 2000), is_empty=st.booleans(),
 runs = st.lists(batches, max_size=25).map(lambda some: [Batch(seconds=1, is_empty=False, is_epoch_end=False), *some])
 
 
-def questions(run: list[Batch]) -> list[Progress]:
-    """What a schedule is asked in a run that goes through: the start, after each batch, and the end."""
-    asked = [Progress(step=0, is_start=True)]
-    trained_at_s = [0, 0]
-    for batch in run:
-        last = asked[-1]
-        elapsed_s = last.elapsed_s + batch.seconds
+def entries(run: list[Batch]) -> list[Entry]:
+    """The journal of a run, from its beginning on."""
+    noted: list[Entry] = [Began(step=0, fingerprint={})]
+    elapsed_s = step = 0
+    for index, batch in enumerate(run):
+        elapsed_s += batch.seconds
+        kind = Emptied if batch.is_empty else Intended
+        cursor = Cursor(position=index + 1)
+        end = batch.is_epoch_end
+        noted.append(kind(index=index, epoch=0, is_epoch_end=end, cursor=cursor, elapsed_s=elapsed_s))
         if not batch.is_empty:
-            trained_at_s.append(elapsed_s)
-        asked.append(
-            Progress(
-                step=last.step + (not batch.is_empty),
-                is_epoch_end=batch.is_epoch_end,
-                elapsed_s=elapsed_s,
-                previous_elapsed_s=trained_at_s[-2],
-            )
-        )
-    return [*asked, dataclasses.replace(asked[-1], is_last=True)]
+            step += 1
+            noted.append(Trained(index=index, step=step, elapsed_s=elapsed_s))
+    return noted
+
+
+def questions(noted: list[Entry], *, since: int = 0, ends: bool = True) -> list[Progress]:
+    """What a session asks that begins after `since` entries: by the trainer's own ledger, where the trainer asks."""
+
+    def progress(state: RunState, **where: bool) -> Progress:
+        return Ledger(Journal(Path("unused")), state).progress(**where)
+
+    state = RunState.replay(noted[:since])
+    asked = [progress(state, is_start=True)] if state.batch is None else []
+    if state.trained:
+        asked.append(progress(state))
+    for entry in noted[since:]:
+        state = state.after(entry)
+        if state.trained and isinstance(entry, Trained | Emptied):
+            asked.append(progress(state))
+    return [*asked, progress(state, is_last=True)] if ends and state.trained else asked
 
 
 def validated(schedule: ValidationSchedule, asked: list[Progress]) -> list[int]:
@@ -81,22 +98,24 @@ def validated(schedule: ValidationSchedule, asked: list[Progress]) -> list[int]:
 @given(schedules, runs)
 def test_with_at_end_the_final_model_is_validated_once(schedule: ValidationSchedule, run: list[Batch]) -> None:
     """Whatever else is joined, and where the last batches held nothing to learn from too."""
-    asked = questions(run)
+    asked = questions(entries(run))
 
     assert validated(schedule | AtEnd(), asked).count(asked[-1].step) == 1
 
 
-@given(step_schedules, runs, st.data())
+@given(schedules, runs, st.data())
 def test_a_resumed_run_validates_at_the_same_steps(
     schedule: ValidationSchedule, run: list[Batch], data: st.DataObject
 ) -> None:
-    """A death before the answer or after it; the next session is asked again where the last one stood."""
-    asked = questions(run)
-    cut = data.draw(st.integers(1, len(asked) - 1), label="died after this many questions")
-    stood = asked[data.draw(st.sampled_from([cut - 1, cut]), label="stood")]
-    resumed = [*asked[:cut], dataclasses.replace(stood, is_last=False), *asked[cut:]]
+    """A death before the answer or after it; the next session asks what its journal says, the clock's time included."""
+    noted = entries(run)
+    died_after = data.draw(st.integers(1, len(noted)), label="entries")
+    answered = questions(noted[:died_after], ends=False)
+    if data.draw(st.booleans(), label="died before the last answer"):
+        answered = answered[:-1]
 
-    assert validated(schedule, resumed) == validated(schedule, asked)
+    resumed = [*answered, *questions(noted, since=died_after)]
+    assert validated(schedule, resumed) == validated(schedule, questions(noted))
 
 
 @given(runs, st.integers(1, 60))
@@ -106,7 +125,7 @@ def test_minutes_are_validated_once_in_each_interval_that_a_step_ended_in(run: l
     ended_s = list(itertools.accumulate(batch.seconds for batch in trained))
     intervals = {second // (60 * minutes) for second in ended_s} - {0}
 
-    assert len(validated(EveryMinutes(minutes), questions(trained))) == len(intervals)
+    assert len(validated(EveryMinutes(minutes), questions(entries(trained)))) == len(intervals)
 
 
 @given(schedules, schedules, schedules, runs)
@@ -114,7 +133,7 @@ def test_joining_is_a_union(
     one: ValidationSchedule, two: ValidationSchedule, three: ValidationSchedule, run: list[Batch]
 ) -> None:
     """Order, grouping and repetition change nothing, and Never() adds nothing."""
-    asked = questions(run)
+    asked = questions(entries(run))
     steps = validated(one | two, asked)
 
     assert validated(two | one, asked) == steps

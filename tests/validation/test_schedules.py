@@ -156,9 +156,9 @@ def test_what_is_no_interval_is_refused_when_made(value) -> None:
 @pytest.mark.parametrize("value", [0, -1, 1.0, True, "3", None])
 def test_what_is_no_step_is_refused_when_made(value) -> None:
     """Not after an hour of training."""
-    with pytest.raises(ConfigurationError, match="is no positive whole number"):
+    with pytest.raises(ConfigurationError, match=r"Every\(steps=.* is no whole number of 1 or more"):
         Every(value)
-    with pytest.raises(ConfigurationError, match=r"is no positive whole number .*AtStart\(\)"):
+    with pytest.raises(ConfigurationError, match=r"AtSteps\(steps=.* is no whole number of 1 or more .*AtStart\(\)"):
         AtSteps(4, value)
 
 

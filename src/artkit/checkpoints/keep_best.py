@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Literal
 
-from artkit.checkpoints.checks import check_positive
 from artkit.checkpoints.decision import Verdict
+from artkit.checkpoints.known_names import known_names, nearest_name
 from artkit.checkpoints.policy import CheckpointPolicy
+from artkit.checks import check_count, check_metric, check_mode
 from artkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -46,16 +47,12 @@ class KeepBest(CheckpointPolicy):
     bound: Literal["mean", "lower"] = "mean"
 
     def __post_init__(self) -> None:
-        if not self.metric or not isinstance(self.metric, str):
-            msg = f"KeepBest(metric={self.metric!r}) names no metric"
-            raise ConfigurationError(msg, "the reward of the first validation is 'val/reward'")
-        if self.mode not in ("max", "min"):
-            msg = f"KeepBest(mode={self.mode!r}) is unknown"
-            raise ConfigurationError(msg, "mode='max' where more is better, mode='min' where less is")
+        check_metric("KeepBest", self.metric)
+        check_mode("KeepBest", self.mode)
         if self.bound not in ("mean", "lower"):
             msg = f"KeepBest(bound={self.bound!r}) is unknown"
             raise ConfigurationError(msg, "bound='mean' compares means, bound='lower' the worse ends of intervals")
-        check_positive("KeepBest", "count", self.count)
+        check_count("KeepBest", "count", self.count)
 
     @property
     def column(self) -> str:
@@ -91,6 +88,9 @@ class KeepBest(CheckpointPolicy):
         return {step: verdicts.get(step, unranked) for step in saved}
 
     def _no_value(self, history: MetricHistory) -> str:
-        names = ", ".join(sorted(history.metrics())) or "nothing"
+        names = history.metrics()
         logged = "" if self.bound == "mean" else f" (validation logs it beside {self.metric})"
-        return f"no {self.column} for any checkpoint, so nothing is deleted{logged}; the history holds {names}"
+        near = nearest_name(self.metric, names)
+        meant = "" if near is None else f"; did you mean {near!r}?"
+        holds = f"the history holds {known_names(self.metric, names)}"
+        return f"no {self.column} for any checkpoint, so nothing is deleted{logged}{meant or ';'} {holds}"

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.checkpoints.checks import check_positive
 from artkit.checkpoints.decision import Verdict
 from artkit.checkpoints.policy import CheckpointPolicy
+from artkit.checks import check_count
 
 if TYPE_CHECKING:
     from artkit.checkpoints.metric_history import MetricHistory
@@ -30,7 +30,7 @@ class KeepLatest(CheckpointPolicy):
     count: int = 1
 
     def __post_init__(self) -> None:
-        check_positive("KeepLatest", "count", self.count)
+        check_count("KeepLatest", "count", self.count)
 
     def judge(self, saved: frozenset[int], history: MetricHistory) -> Mapping[int, Verdict]:
         """Return the verdicts by age."""
@@ -55,7 +55,7 @@ class KeepEvery(CheckpointPolicy):
     steps: int
 
     def __post_init__(self) -> None:
-        check_positive("KeepEvery", "steps", self.steps)
+        check_count("KeepEvery", "steps", self.steps)
 
     def judge(self, saved: frozenset[int], history: MetricHistory) -> Mapping[int, Verdict]:
         """Return the verdicts by step number."""

@@ -31,21 +31,19 @@ class MetricHistory:
     >>> history.values("val/rewards"), history.metrics()
     ({}, frozenset({'val/reward'}))
 
-    Attributes:
-        skipped_lines: Lines that held no row, such as the half line of a killed process, among those that were read.
     """
 
     def __init__(self) -> None:
-        self.skipped_lines = 0
+        self._skipped = 0
         self._skipped_unfinished = 0
         self._columns: dict[str, _Column] = {}
         self._names: set[str] = set()
         self._path: Path | None = None
         self._since_byte = 0
         self._read_bytes = 0
-        # What is held of each line: the values of these metrics, or of all; and the names of the others, or not.
+        # What is held of each line: the values of these metrics, or of all.
         self._held: frozenset[str] | None = None
-        self._holds_names = False
+        self._namer: _Namer | None = None
         self._narrow: tuple[frozenset[str], NarrowRows] | None = None
 
     @classmethod
@@ -78,7 +76,7 @@ class MetricHistory:
         """
         if self._path is None:
             self._path = Path(path).absolute()
-            self._held = None if metrics is None else frozenset(metrics)
+            self._held = None if metrics is None else _without_marks(frozenset(metrics))
             self._since_byte = self._read_bytes = since_byte
         self._read()
 
@@ -90,12 +88,19 @@ class MetricHistory:
             history._add_rows([{"step": step, metric: value} for step, value in by_step.items()])
         return history
 
+    @property
+    def skipped_lines(self) -> int:
+        """How many lines held no row, such as the half line of a killed process, among those that were read."""
+        return max(self._skipped, self._namer.skipped_lines if self._namer else 0)
+
     def metrics(self) -> frozenset[str]:
         """Return the names of all metrics that were logged with a finite value at least once."""
-        if self._held is not None and not self._holds_names:
-            self._holds_names = True
-            self._read(again=True)
-        return frozenset(self._names)
+        if self._held is None or self._path is None:
+            return frozenset(self._names)
+        if self._namer is None:
+            self._namer = _Namer()
+        self._namer.read_on(self._path, metrics=(), since_byte=self._since_byte)
+        return frozenset(self._names) | self._namer.names
 
     def values(self, metric: str, *, at: Collection[int] | None = None) -> dict[int, float]:
         """Return the value of `metric` at each step that has one, steps ascending.
@@ -125,7 +130,7 @@ class MetricHistory:
 
     def _column(self, metric: str) -> _Column | None:
         if self._held is not None and metric not in self._held:
-            self._held |= {metric}
+            self._held = _without_marks(self._held | {metric})
             self._read(again=True)
         return self._columns.get(metric)
 
@@ -144,28 +149,28 @@ class MetricHistory:
             if again or is_another:
                 self._columns.clear()
                 self._names.clear()
-                self.skipped_lines = self._skipped_unfinished = 0
+                self._skipped = self._skipped_unfinished = 0
                 self._read_bytes = self._since_byte
             file.seek(self._read_bytes)
-            self.skipped_lines -= self._skipped_unfinished
+            self._skipped -= self._skipped_unfinished
             self._skipped_unfinished = 0
             for lines in lines_of(file):
                 unfinished = lines.pop() if not lines[-1].endswith(b"\n") else b""
                 self._add(lines)
                 self._read_bytes += sum(map(len, lines))
                 if unfinished:  # it may still grow: it is read again
-                    before = self.skipped_lines
+                    before = self._skipped
                     self._add([unfinished])
-                    self._skipped_unfinished = self.skipped_lines - before
+                    self._skipped_unfinished = self._skipped - before
 
     def _add(self, lines: list[bytes]) -> None:
-        wanted = None if self._holds_names else self._held
+        wanted = self._held
         if wanted is not None:
             lines = may_hold(lines, wanted)
             if self._add_narrow(lines, wanted):
                 return
         rows, empty = rows_of(lines)
-        self.skipped_lines += empty
+        self._skipped += empty
         self._add_rows(rows, wanted)
 
     def _add_narrow(self, lines: list[bytes], wanted: frozenset[str]) -> bool:
@@ -191,7 +196,7 @@ class MetricHistory:
 
     def _add_rows(self, rows: list[Row], wanted: frozenset[str] | None = None) -> None:
         of_step = [(step, row) for row in rows if (step := _step_of(row)) is not None]
-        self.skipped_lines += len(rows) - len(of_step)
+        self._skipped += len(rows) - len(of_step)
         for name in set().union(*rows) - _NOT_METRICS if wanted is None else wanted:
             values = [
                 (step, value)
@@ -202,6 +207,19 @@ class MetricHistory:
                 self._names.add(name)
                 if self._held is None or name in self._held:
                     self._columns.setdefault(name, _Column()).extend(values)
+
+
+class _Namer(MetricHistory):
+    """The names of all metrics and the values of none, so that naming them does not slow down what is held."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(self._names)
+
+    def _add(self, lines: list[bytes]) -> None:
+        rows, empty = rows_of(lines)
+        self._skipped += empty
+        self._add_rows(rows)
 
 
 class _Column:
@@ -223,6 +241,11 @@ class _Column:
         by_step = dict(rows) if at is None else {step: value for step, value in rows if step in at}
         steps = sorted(by_step)
         return by_step if steps == list(by_step) else {step: by_step[step] for step in steps}
+
+
+def _without_marks(metrics: frozenset[str]) -> frozenset[str] | None:
+    """Return `metrics`, or None where one has the mark for bytes that are no text: only whole rows have those."""
+    return None if any("\ufffd" in metric for metric in metrics) else metrics
 
 
 def _step_of(row: Row) -> int | None:

@@ -9,8 +9,12 @@ import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from artkit.errors import ArtkitError
+from artkit.errors import ArtkitError, ConfigurationError
+
+if TYPE_CHECKING:
+    _Commands = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001  # argparse names its class so
 
 __all__ = ["main"]
 
@@ -24,24 +28,45 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; None means the process's own.
 
     Returns:
-        The exit code: 0, 1 after an error that artkit explains, 130 after Ctrl-C. Wrong arguments exit with 2.
+        The exit code: 0; 1 after an error that artkit explains, or where `check` finds a broken promise; 2 where
+        `check` or `replay` cannot do what was asked; 130 after Ctrl-C. Wrong arguments exit with 2.
     """
     started_s = time.monotonic()
     arguments = _parser().parse_args(argv)
     _settle_process()
     try:
-        # Here, because `--help` must not wait for torch and art, and they must not be loaded before the settings.
-        from artkit.cli.demo.command import run_demo
-        from artkit.cli.demo.recipe import Recipe
-
-        recipe = Recipe(seed=arguments.seed, held_out=arguments.held_out, steps=arguments.steps)
-        run_demo(arguments.dir, recipe, json_path=arguments.json, started_s=started_s)
+        return int(arguments.run(arguments, started_s))
     except ArtkitError as error:
         sys.stderr.write(f"artkit: {error.problem}\nhint: {error.hint}\n")
-        return 1
+        return arguments.error_status if isinstance(error, ConfigurationError) else 1
     except KeyboardInterrupt:
-        sys.stderr.write("artkit: interrupted; the same command goes on from the last finished step\n")
+        sys.stderr.write(f"artkit: {arguments.when_interrupted}\n")
         return _INTERRUPTED
+
+
+# Each command is imported when it runs, because `--help` must not wait for torch and art, and they must not be loaded
+# before the settings.
+
+
+def _run_demo(arguments: argparse.Namespace, started_s: float) -> int:
+    from artkit.cli.demo.command import run_demo
+    from artkit.cli.demo.recipe import Recipe
+
+    recipe = Recipe(seed=arguments.seed, held_out=arguments.held_out, steps=arguments.steps)
+    run_demo(arguments.dir, recipe, json_path=arguments.json, started_s=started_s)
+    return 0
+
+
+def _run_check(arguments: argparse.Namespace, _: float) -> int:
+    from artkit.cli.check import run_check
+
+    return run_check(arguments.environment, scenarios=arguments.scenarios, seed=arguments.seed)
+
+
+def _run_replay(arguments: argparse.Namespace, _: float) -> int:
+    from artkit.cli.replay import show_episode
+
+    show_episode(arguments.file, number=arguments.episode)
     return 0
 
 
@@ -57,7 +82,15 @@ def _settle_process() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="artkit", description="Train LLM agents by reinforcement learning on ART.")
     parser.add_argument("--version", action="version", version=f"artkit {version('artkit-rl')}")
+    parser.set_defaults(error_status=2, when_interrupted="interrupted")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    _add_demo(commands)
+    _add_check(commands)
+    _add_replay(commands)
+    return parser
+
+
+def _add_demo(commands: _Commands) -> None:
     demo = commands.add_parser(
         "demo",
         help="train a small agent here and now, without a GPU or a key",
@@ -77,9 +110,44 @@ def _parser() -> argparse.ArgumentParser:
         help="held-out tasks to measure success on, of 1520 (default: %(default)s)",
     )
     demo.add_argument(
-        "--steps", type=_steps, default=50, metavar="N", help="training steps after the warm-up (default: %(default)s)"
+        "--steps",
+        type=_positive,
+        default=50,
+        metavar="N",
+        help="training steps after the warm-up (default: %(default)s)",
     )
-    return parser
+    demo.set_defaults(
+        run=_run_demo,
+        error_status=1,
+        when_interrupted="interrupted; the same command goes on from the last finished step",
+    )
+
+
+def _add_check(commands: _Commands) -> None:
+    check = commands.add_parser(
+        "check",
+        help="find out whether an environment keeps its promises",
+        description="Play an environment many times over, without a model, and name each promise it breaks, with the "
+        "likely cause. The exit status is 0 if it breaks none, 1 if it does, 2 if it could not be played.",
+    )
+    check.add_argument("environment", metavar="MODULE:CLASS", help="the class, or a function that makes one")
+    check.add_argument("--scenarios", type=Path, metavar="FILE", help="JSON lines, one scenario each")
+    check.add_argument("--seed", type=int, default=0, help="of the replies that are played (default: %(default)s)")
+    check.set_defaults(run=_run_check)
+
+
+def _add_replay(commands: _Commands) -> None:
+    replay = commands.add_parser(
+        "replay",
+        help="show a recorded episode turn by turn",
+        description="Show an episode of a recording turn by turn. The recordings of a run are in the directory "
+        "artkit/recordings beside the model's files.",
+    )
+    replay.add_argument("file", type=Path, metavar="FILE", help="the recording, JSON lines")
+    replay.add_argument(
+        "--episode", type=_positive, default=1, metavar="N", help="which, from 1 (default: %(default)s)"
+    )
+    replay.set_defaults(run=_run_replay)
 
 
 def _held_out(text: str) -> int:
@@ -89,7 +157,7 @@ def _held_out(text: str) -> int:
     return count
 
 
-def _steps(text: str) -> int:
+def _positive(text: str) -> int:
     count = int(text)
     if count < 1:
         raise argparse.ArgumentTypeError(f"{count} is not positive")

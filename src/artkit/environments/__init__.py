@@ -13,6 +13,8 @@ from artkit.environments.check import (
 from artkit.environments.closing import run_then_close
 from artkit.environments.environment import Environment
 from artkit.environments.play import Actor, Play, play
+from artkit.environments.replay import Divergence, ReplayReport, replay
+from artkit.environments.scenario_type import scenario_type_of
 from artkit.environments.single_turn import SingleTurnEnvironment
 from artkit.environments.step_result import StepResult
 from artkit.environments.tools import ToolEnvironment, ToolResult, tool
@@ -20,12 +22,14 @@ from artkit.environments.tools import ToolEnvironment, ToolResult, tool
 __all__ = [
     "Action",
     "Actor",
+    "Divergence",
     "Environment",
     "EnvironmentFinding",
     "EnvironmentReport",
     "LikelyCause",
     "Play",
     "Promise",
+    "ReplayReport",
     "SingleTurnEnvironment",
     "StepResult",
     "ToolCall",
@@ -33,6 +37,8 @@ __all__ = [
     "ToolResult",
     "check_environment",
     "play",
+    "replay",
     "run_then_close",
+    "scenario_type_of",
     "tool",
 ]

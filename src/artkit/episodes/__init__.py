@@ -5,7 +5,9 @@ from __future__ import annotations
 from artkit.episodes.episode import Episode
 from artkit.episodes.failure import FailureKind, FailureRecord
 from artkit.episodes.failure_policy import FailurePolicy
+from artkit.episodes.recorder import Recorder, record
 from artkit.episodes.recording import read_groups, write_groups
+from artkit.episodes.recordings import Recordings, iter_episodes, load_groups
 from artkit.episodes.stop_reason import StopReason
 
 __all__ = [
@@ -13,7 +15,12 @@ __all__ = [
     "FailureKind",
     "FailurePolicy",
     "FailureRecord",
+    "Recorder",
+    "Recordings",
     "StopReason",
+    "iter_episodes",
+    "load_groups",
     "read_groups",
+    "record",
     "write_groups",
 ]

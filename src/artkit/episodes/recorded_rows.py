@@ -7,6 +7,7 @@ validated: it is what ART held, and ART validates neither a server's reply nor m
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
 from datetime import datetime
@@ -64,6 +65,9 @@ def dump_trajectory(trajectory: art.Trajectory) -> dict[str, Any]:
     if isinstance(trajectory, Episode):
         row |= {name: getattr(trajectory, name) for name in _EPISODE_FIELDS}
         row["failure"] = asdict(trajectory.failure) if trajectory.failure else None
+        if isinstance(trajectory.outcome, BaseModel):
+            kind = type(trajectory.outcome)
+            row["outcome_type"] = [kind.__module__, kind.__qualname__]
     return row
 
 
@@ -76,6 +80,8 @@ def load_episode(row: Mapping[str, Any], scenarios: Mapping[str, Scenario]) -> E
         held["stop_reason"] = StopReason(stop_reason)
     if failure := row.get("failure"):
         held["failure"] = FailureRecord(**{**failure, "kind": FailureKind(failure["kind"])})
+    if "outcome_type" in row:
+        held["outcome"] = _as_model(row["outcome"], *row["outcome_type"])
     held |= load_captured(row.get("exchanges"))
     return Episode.model_construct(
         messages_and_choices=[_load_turn(turn) for turn in row["turns"]],
@@ -98,7 +104,7 @@ def as_json(value: object) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
     if isinstance(value, set | frozenset):
-        return list(value)
+        return sorted(value, key=repr)  # in an order, such that equal episodes are recorded alike
     if callable(to_list := getattr(value, "tolist", None)):
         return to_list()
     return repr(value)
@@ -113,3 +119,19 @@ def _dump_turn(turn: Any) -> dict[str, Any]:
 def _load_turn(row: Mapping[str, Any]) -> Any:
     # Constructed as the OpenAI client does it, so a finish reason that only one server knows comes back as well.
     return Choice.construct(**row["choice"]) if "choice" in row else row["message"]
+
+
+def _as_model(value: Any, module: str, name: str) -> Any:
+    """Return an outcome as the model it was; as its data where the program that reads it has not loaded the class.
+
+    A recording is data: what it names is looked for among what is loaded, and never imported.
+    """
+    kind: Any = sys.modules.get(module)
+    for part in name.split("."):
+        kind = getattr(kind, part, None)
+    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
+        return value
+    try:
+        return kind.model_validate(value)
+    except ValueError:  # the class is another by now
+        return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.bridge.durable import replace_file
 from artkit.bridge.safe_values import safe_json
 from artkit.episodes.recorded_rows import as_json, dump_group, dump_trajectory, load_episode, load_group
-from artkit.errors import ConfigurationError
+from artkit.episodes.recording_lines import FORMAT, read_rows
 
 if TYPE_CHECKING:
     import art
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from artkit.episodes.episode import Episode
     from artkit.scenarios import Scenario
 
-__all__ = ["read_groups", "write_groups"]
+__all__ = ["ALONE", "LOST", "episode_line", "group_line", "read_groups", "write_groups"]
 
-_FORMAT = 1
+# Where an episode stands that is in no group: one that left its group, and one that was recorded by itself.
+LOST = "lost"
+ALONE = "alone"
 
 
-def write_groups(path: Path, groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory] = ()) -> None:
+def write_groups(path: Path | str, groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory] = ()) -> None:
     """Write groups and lost episodes to `path`, all or nothing, readable by the user alone.
 
     A reader never sees half of it, and when this returns it is on the disk.
@@ -31,11 +33,13 @@ def write_groups(path: Path, groups: Sequence[art.TrajectoryGroup], lost: Iterab
     Raises:
         OSError: The directory cannot be written, or the disk is full. The old file is then untouched.
     """
-    with replace_file(path) as file:
-        file.writelines(_line(row).encode() for row in _rows(groups, lost))
+    with replace_file(Path(path)) as file:
+        file.writelines(line.encode() for line in _lines(groups, lost))
 
 
-def read_groups(path: Path, scenarios: Iterable[Scenario] = ()) -> tuple[list[art.TrajectoryGroup], list[Episode]]:
+def read_groups(
+    path: Path | str, scenarios: Iterable[Scenario] = ()
+) -> tuple[list[art.TrajectoryGroup], list[Episode]]:
     """Load what `write_groups` wrote.
 
     Trajectories of any class come back as an `Episode`, with the fields that ART and artkit know.
@@ -46,46 +50,62 @@ def read_groups(path: Path, scenarios: Iterable[Scenario] = ()) -> tuple[list[ar
             scenario's fields as a dict.
 
     Returns:
-        The groups, in order, and the lost episodes. A last line that was cut off is left out.
+        The groups, in order, those of episodes that were recorded by themselves last, one per scenario; and the lost
+        episodes. A last line that was cut off is left out.
 
     Raises:
-        ConfigurationError: A later version of artkit wrote the recording.
+        ConfigurationError: A later version of artkit wrote the recording, or it is none.
         ValueError: A line that is not the last is no JSON.
     """
     by_id = {scenario.id: scenario for scenario in scenarios}
     groups: list[art.TrajectoryGroup] = []
+    alone: dict[str, art.TrajectoryGroup] = {}
     lost: list[Episode] = []
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            if number == len(lines):
-                break
-            raise
-        if row["format"] > _FORMAT:
-            raise ConfigurationError(
-                f"{path} is a recording of format {row['format']}, and this artkit reads up to {_FORMAT}",
-                "read it with the version of artkit that wrote it",
-            )
+    for row in read_rows(Path(path)):
         if "group" in row:
             groups.append(load_group(row["group"]))
             continue
         episode = load_episode(row["episode"], by_id)
-        if row["place"] == "lost":
+        if row["place"] == LOST:
             lost.append(episode)
+        elif row["place"] == ALONE:
+            _group_of(episode, alone).trajectories.append(episode)
         else:
             groups[row["place"]].trajectories.append(episode)
-    return groups, lost
+    return [*groups, *alone.values()], lost
 
 
-def _rows(groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory]) -> Iterable[dict[str, Any]]:
+def group_line(group: art.TrajectoryGroup) -> str:
+    """Return the line of a group; those of its members follow it."""
+    return _line({"format": FORMAT, "group": dump_group(group)})
+
+
+def episode_line(trajectory: art.Trajectory, place: int | str) -> str:
+    """Return the line of an episode.
+
+    Args:
+        trajectory: The episode.
+        place: The number of its group in the recording, from 0, or `LOST` or `ALONE`.
+    """
+    return _line({"format": FORMAT, "place": place, "episode": dump_trajectory(trajectory)})
+
+
+def _lines(groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory]) -> Iterable[str]:
     for index, group in enumerate(groups):
-        yield {"format": _FORMAT, "group": dump_group(group)}
+        yield group_line(group)
         for trajectory in group.trajectories:
-            yield {"format": _FORMAT, "place": index, "episode": dump_trajectory(trajectory)}
+            yield episode_line(trajectory, index)
     for trajectory in lost:
-        yield {"format": _FORMAT, "place": "lost", "episode": dump_trajectory(trajectory)}
+        yield episode_line(trajectory, LOST)
+
+
+def _group_of(episode: Episode, groups: dict[str, art.TrajectoryGroup]) -> art.TrajectoryGroup:
+    scenario_id = str(episode.metadata.get("scenario_id", ""))
+    if scenario_id not in groups:
+        groups[scenario_id] = load_group(
+            {"metadata": {"scenario_id": scenario_id}, "metrics": {}, "logs": [], "exceptions": []}
+        )
+    return groups[scenario_id]
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -6,7 +6,8 @@ from artkit.rollouts.attempt import Attempting, Failed
 from artkit.rollouts.capture_partial import CapturedRollout, capture_partial
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.events import MemberFinished
-from artkit.rollouts.gather import AnyRollout, GatheredGroups, gather_groups
+from artkit.rollouts.gather import AnyRollout, GatheredGroups, attempting, gather_groups
+from artkit.rollouts.remembering import RememberingRollout
 from artkit.rollouts.rescore import RescoredGroups, rescore
 from artkit.rollouts.rollout import Rollout
 from artkit.rollouts.sampling import Limits, Sampling
@@ -23,10 +24,12 @@ __all__ = [
     "GroupReward",
     "Limits",
     "MemberFinished",
+    "RememberingRollout",
     "RescoredGroups",
     "Rollout",
     "Sampling",
     "TaskRollout",
+    "attempting",
     "capture_partial",
     "gather_groups",
     "rescore",

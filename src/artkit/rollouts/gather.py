@@ -33,7 +33,7 @@ from artkit.transport import first_failure_group, sampling_session
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
 
-__all__ = ["AnyRollout", "GatheredGroups", "gather_groups"]
+__all__ = ["AnyRollout", "GatheredGroups", "attempting", "gather_groups"]
 
 AnyRollout: TypeAlias = Callable[..., Awaitable[art.Trajectory]]
 _ALIKE = NothingToCompareError.__qualname__
@@ -97,11 +97,8 @@ async def gather_groups(
         if value is not None and value < 1:
             raise ConfigurationError(f"{name}={value!r} is not positive", "give at least 1")
     rollouts = rollouts_per_group * len(scenarios)
-    attempting = (
-        rollout if isinstance(rollout, Attempting) else CapturedRollout(rollout, FailurePolicy(), takes_episode=False)
-    )
     gather = _Gather(
-        rollout=attempting,
+        rollout=attempting(rollout),
         model=model,
         scenarios=scenarios,
         reward=reward,
@@ -117,6 +114,13 @@ async def gather_groups(
         error.gathered = gather.result()
         raise
     return gather.result()
+
+
+def attempting(rollout: AnyRollout) -> Attempting:
+    """Return `rollout` as one that can say what a failure was."""
+    if isinstance(rollout, Attempting):
+        return rollout
+    return CapturedRollout(rollout, FailurePolicy(), takes_episode=False)
 
 
 @dataclass(kw_only=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
 from artkit.rollouts.attempt import Failed
+from artkit.rollouts.remembering import RememberingRollout
 from artkit.rollouts.rollout import Rollout
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ def rollouts_of(rollout: object) -> dict[str, Rollout]:
     >>> rollouts_of(print)
     {}
     """
+    if isinstance(rollout, RememberingRollout):
+        return rollouts_of(rollout.rollout)
     if isinstance(rollout, TaskRollout):
         return dict(rollout.rollouts)
     return {"": rollout} if isinstance(rollout, Rollout) else {}

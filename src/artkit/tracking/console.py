@@ -48,7 +48,7 @@ class ConsoleTracker:
         self._done = 0
         self._failed = 0
         self._deleted: dict[int, str] = {}
-        self._pruned: CheckpointsPruned | None = None
+        self._pruned_at = 0
         self._is_ranked_anew = True
 
     def handle(self, event: TrackingEvent) -> None:
@@ -61,35 +61,33 @@ class ConsoleTracker:
             case StepFinished():
                 self._on_step(event)
             case ValidationFinished():
-                facts = self._facts(event.metrics, ("val", f"val/{event.name}"))
-                self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
-                for beside, verdict in event.comparisons.items():
-                    self._line(f"  beside {beside}: {verdict}")
-                self._is_ranked_anew = True
-                if self._bar is not None:
-                    self._bar.forget_rollouts()
+                self._on_validation(event)
             case CheckpointsPruned():
                 self._on_pruned(event)
             case Warned():
                 self._line(f"warning: {event.text}")
             case RunFinished():
-                self._stop_bar()
-                self._show_pruned()
+                self.close()
                 self._line(event.report_text)
             case _:
                 pass
 
     def close(self) -> None:
-        """Give a terminal its cursor back; harmless when repeated."""
-        self._stop_bar()
+        """Give a terminal its cursor back and tell which deletions were not told yet; harmless when repeated."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        if self._deleted:
+            # What was kept is left out: checkpoints may have come since.
+            self._line(f"checkpoints by step {self._pruned_at}: deleted {self._take_deleted()}")
 
     def _on_start(self, event: RunStarted) -> None:
+        self.close()
         self._line(event.plan_text)
-        self._stop_bar()
         self._step_seconds.clear()
         self._done = event.start_step
         self._failed = 0
-        self._deleted.clear()
+        self._is_ranked_anew = True
         if self._console.is_terminal and not self._console.is_dumb_terminal:
             self._bar = _Bar(self._console, event.total_steps, event.start_step)
             # A run that ends in an error sends no last event: the cursor comes back with the tracker's end, or at exit.
@@ -116,40 +114,44 @@ class ConsoleTracker:
             of = "" if event.total_steps is None else f"/{event.total_steps}"
             self._line(f"step {self._done}{of}: {facts}")
 
+    def _on_validation(self, event: ValidationFinished) -> None:
+        splits = (f"val/{event.name}", "val")
+        facts = self._facts(event.metrics, splits)
+        if "reward" in self._show and (passed := _highest_pass_at(event.metrics, splits)):
+            facts += f"  {passed}"
+        self._line(f"{event.name} at step {event.step}: {facts}  ({event.seconds:.1f} s)")
+        for beside, verdict in event.comparisons.items():
+            self._line(f"  beside {beside}: {verdict}")
+        self._is_ranked_anew = True
+        if self._bar is not None:
+            self._bar.forget_rollouts()
+
     def _on_pruned(self, event: CheckpointsPruned) -> None:
         self._deleted |= {step: event.why_deleted.get(step, "") for step in event.deleted}
-        self._pruned = event
+        self._pruned_at = event.step
         # It happens at every step; what is kept and why changes with a validation.
-        if self._is_ranked_anew:
-            self._show_pruned()
+        if self._deleted and self._is_ranked_anew:
+            self._is_ranked_anew = False
+            kept = ", ".join(f"{step} ({why})" for step, why in sorted(event.kept.items()))
+            self._line(f"checkpoints at step {event.step}: kept {kept}; deleted {self._take_deleted()}")
 
-    def _show_pruned(self) -> None:
-        if not self._deleted or self._pruned is None:
-            return
-        kept = ", ".join(f"{step} ({why})" for step, why in sorted(self._pruned.kept.items()))
+    def _take_deleted(self) -> str:
+        """Return the deletions that were not told yet, by their reasons; they are told with it."""
         steps_by_reason: defaultdict[str, list[int]] = defaultdict(list)
         for step, why in sorted(self._deleted.items()):
             steps_by_reason[f" ({why})" if why else ""].append(step)
-        deleted = ", ".join(f"{spans(steps)}{why}" for why, steps in steps_by_reason.items())
-        self._line(f"checkpoints at step {self._pruned.step}: kept {kept}; deleted {deleted}")
         self._deleted.clear()
-        self._is_ranked_anew = False
+        return ", ".join(f"{spans(steps)}{why}" for why, steps in steps_by_reason.items())
 
     def _mean_step_s(self) -> float:
         return sum(self._step_seconds) / len(self._step_seconds)
 
     def _facts(self, metrics: Mapping[str, float], splits: Sequence[str]) -> str:
-        found = ((name, _lookup(metrics, name, splits)) for name in self._show)
-        return "  ".join(f"{name} {value:.3f}" for name, value in found if value is not None)
+        return "  ".join(filter(None, (_fact(metrics, name, splits) for name in self._show)))
 
     def _line(self, text: str) -> None:
         # `out` takes the text as it is: what a model or a user wrote is neither markup nor an emoji code.
         self._console.out(text, highlight=False)
-
-    def _stop_bar(self) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
 
 
 class _Bar:
@@ -200,6 +202,26 @@ def _lookup(metrics: Mapping[str, float], name: str, splits: Sequence[str]) -> f
         if key in metrics:
             return metrics[key]
     return None
+
+
+def _fact(metrics: Mapping[str, float], name: str, splits: Sequence[str]) -> str:
+    """Return a metric with its interval, if it has one; empty where it was not logged."""
+    # A validation that could not score enough has this instead, which ranks nothing.
+    for key in (name, f"{name}_incomplete"):
+        if (value := _lookup(metrics, key, splits)) is not None:
+            low, high = (_lookup(metrics, f"{key}_{end}", splits) for end in ("low", "high"))
+            interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+            return f"{key} {value:.3f}{interval}"
+    return ""
+
+
+def _highest_pass_at(metrics: Mapping[str, float], splits: Sequence[str]) -> str:
+    """Return the pass@k with the largest k; pass@1 is the mean itself."""
+    names = {name.rpartition("/")[2] for name in metrics}
+    for k in sorted((int(name[5:]) for name in names if name.startswith("pass@") and name[5:].isdigit()), reverse=True):
+        if (value := _lookup(metrics, f"pass@{k}", splits)) is not None:
+            return f"pass@{k} {value:.2f}"
+    return ""
 
 
 def _clock(seconds: float) -> str:

@@ -264,7 +264,7 @@ def _disk_errors_explained(parts: Parts) -> Iterator[None]:
     except OSError as error:
         if error.errno in _DISK_ERRORS:
             error.add_note(
-                f"the run keeps its files in {parts.own_dir.parent}; make room, or let it be written, and start again: it "
-                "resumes"
+                f"the run keeps its files in {parts.own_dir.parent}; make room, or let it be written, and start again: "
+                "it resumes"
             )
         raise

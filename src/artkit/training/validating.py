@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from artkit.episodes import Episode, read_groups, record
 from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import RewardAdapter
-from artkit.rollouts import GatheredGroups, MemberFinished, Rollout, TaskRollout, gather_groups, with_sampling
+from artkit.rollouts import (
+    GatheredGroups,
+    MemberFinished,
+    RememberingRollout,
+    Rollout,
+    TaskRollout,
+    attempting,
+    gather_groups,
+    with_sampling,
+)
 from artkit.training.failure_window import last_cause
 from artkit.training.validation_result import ValidationResult
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import art
 
     from artkit.rollouts import AnyRollout, GroupReward, Sampling
@@ -39,6 +52,7 @@ async def validate(
     reward: GroupReward,
     settings: TrainerSettings,
     on_event: Callable[[MemberFinished], None] | None = None,
+    record_to: Path | None = None,
 ) -> ValidationResult:
     """Play and score `validation` with `model`.
 
@@ -49,6 +63,7 @@ async def validate(
         reward: The trainer's reward.
         settings: The trainer's settings.
         on_event: Told of each rollout as it ends.
+        record_to: Where each episode is written as it ends; those that are there already are not played again.
 
     Returns:
         What it came to. Where every rollout failed, that is a result too, with its cause.
@@ -59,17 +74,19 @@ async def validate(
     """
     started_s = time.perf_counter()
     reward = validation.reward or reward
+    playing = _sampling_alike(validation, rollout, settings.seed)
     try:
-        gathered = await gather_groups(
-            _sampling_alike(validation, rollout, settings.seed),
-            model,
-            validation.selected,
-            rollouts_per_group=rollouts_per_scenario(validation, reward, settings),
-            reward=reward,
-            max_exceptions=settings.max_exceptions,
-            max_concurrent=settings.max_concurrent,
-            on_event=on_event,
-        )
+        with _remembering(playing, validation, record_to) as remembering:
+            gathered = await gather_groups(
+                remembering,
+                model,
+                validation.selected,
+                rollouts_per_group=rollouts_per_scenario(validation, reward, settings),
+                reward=reward,
+                max_exceptions=settings.max_exceptions,
+                max_concurrent=settings.max_concurrent,
+                on_event=on_event,
+            )
     except AllRolloutsFailedError as error:
         if settings.max_exceptions is not None or not isinstance(error.gathered, GatheredGroups):
             raise
@@ -84,6 +101,22 @@ async def validate(
         success_threshold=validation.success_threshold,
         cause="" if gathered.counts.grouped else last_cause(gathered),
     )
+
+
+@contextlib.contextmanager
+def _remembering(playing: AnyRollout, validation: Validation, record_to: Path | None) -> Iterator[AnyRollout]:
+    if record_to is None:
+        yield playing
+        return
+    with record(record_to) as recorder:
+        groups, _ = read_groups(record_to, validation.selected)
+        episodes = (episode for group in groups for episode in group.trajectories)
+        known = {(str(episode.metadata["scenario_id"]), _member(episode)): episode for episode in episodes}
+        yield RememberingRollout(attempting(playing), recorder, known)
+
+
+def _member(episode: art.Trajectory) -> int:
+    return episode.member if isinstance(episode, Episode) else 0
 
 
 def _sampling_alike(validation: Validation, rollout: AnyRollout, seed: int) -> AnyRollout:

@@ -41,8 +41,9 @@ class Validation:
         sampling: How replies are sampled, such as `Sampling(temperature=0)`; None is as the rollout says. Without a
             seed in either, the trainer's is used.
         name: Names the set in the log.
-        pass_at: The k of each pass@k that is logged; each needs as many rollouts per scenario. None: where rewards are
-            0 or 1 and a scenario is played more than once, 1, 2, 4, … up to the rollouts of a scenario.
+        pass_at: The k of each pass@k that is logged, where at least 90 % of the scenarios have k scored rollouts; each
+            needs as many rollouts per scenario. None: where a scenario is played more than once, and rewards are 0 or 1
+            or `success_threshold` was given, 1, 2, 4, … up to the rollouts of a scenario.
         success_threshold: A reward of at least this is a success, for pass@k.
 
     Raises:

@@ -35,8 +35,7 @@ class ValidationResult:
         lost: Episodes that could not be scored or may not count.
         counts: How the rollouts ended.
         seconds: How long it took.
-        pass_at: The k of each pass@k. None: where rewards are 0 or 1 and a scenario is played more than once, 1, 2,
-            4, … up to the rollouts of a scenario.
+        pass_at: The k of each pass@k; None as `Validation` says.
         success_threshold: A reward of at least this is a success.
         cause: Why nothing could be scored, in words; empty where something could.
     """

@@ -50,6 +50,7 @@ class Validator:
 
     async def _run(self, validation: Validation, *, is_first: bool, recovered: bool) -> dict[str, float]:
         parts, step = self._parts, self._ledger.state.step
+        unfinished = self._rows.recording(step, f"unfinished-{validation.name}")
         with self._rows.costs("eval"):
             result = await validate(
                 validation,
@@ -58,8 +59,10 @@ class Validator:
                 reward=parts.reward,
                 settings=parts.settings,
                 on_event=functools.partial(self._tell.member, validation.name),
+                record_to=unfinished,
             )
         write_groups(self._rows.validation_recording(validation, step), result.groups, result.lost)
+        unfinished.unlink(missing_ok=True)
         comparisons = self._comparisons(validation, result)
         row = await self._rows.write_validation(result, comparisons, step=step, is_first=is_first, recovered=recovered)
         # Told first: whoever is told twice after a death can see it, and whoever is never told cannot.

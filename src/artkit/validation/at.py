@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from artkit.checks import check_count
 from artkit.errors import ConfigurationError
-from artkit.validation.checks import check_positive
 from artkit.validation.schedule import ValidationSchedule
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ class AtSteps(ValidationSchedule):
     def __init__(self, *steps: int) -> None:
         if not steps:
             raise ConfigurationError("AtSteps() names no step", "name the steps, as in AtSteps(10, 50); or use Never()")
+        hint = "training steps count from 1; AtStart() validates before the first"
         for step in steps:
-            check_positive("AtSteps(*steps)", step, "training steps count from 1; AtStart() validates before the first")
+            check_count("AtSteps", "steps", step, hint=hint)
         object.__setattr__(self, "steps", tuple(sorted(set(steps))))
 
     def due(self, progress: Progress) -> bool:
@@ -49,10 +50,12 @@ class AtSteps(ValidationSchedule):
 class AtStart(ValidationSchedule):
     """Due before the first training step: what the model can do untrained.
 
-    A run that was resumed has had its start; the trainer does not ask again.
+    The start of a run lasts until its first batch is done, trained on or found empty: a session that begins before that
+    asks, and what was validated already is not validated again. A run that begins on a trained model has a start too.
     """
 
     def due(self, progress: Progress) -> bool:
+        # A loop of one's own may know the step alone: at 0 nothing was trained.
         return progress.is_start or progress.step == 0
 
 

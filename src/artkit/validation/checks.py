@@ -8,21 +8,9 @@ from typing import TypeVar
 
 from artkit.errors import ConfigurationError, RewardError
 
-__all__ = ["check_confidence", "check_nested", "check_positive", "check_positive_number", "check_score", "check_seed"]
+__all__ = ["check_confidence", "check_nested", "check_score", "check_seed"]
 
 T = TypeVar("T")
-
-
-def check_positive(what: str, value: object, hint: str) -> None:
-    """Refuse a `value` that is no whole number of 1 or more; `what` says where it stands."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise ConfigurationError(f"{what}: {value!r} is no positive whole number", hint)
-
-
-def check_positive_number(what: str, value: object, hint: str) -> None:
-    """Refuse a `value` that is no positive finite number; `what` says where it stands."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
-        raise ConfigurationError(f"{what}: {value!r} is no positive finite number", hint)
 
 
 def check_confidence(value: object) -> None:

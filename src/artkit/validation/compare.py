@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from artkit.errors import ConfigurationError
 from artkit.validation.checks import check_confidence, check_score
 from artkit.validation.clustered import clustered_mean
 from artkit.validation.wilson import wilson_interval
@@ -73,7 +74,7 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, confiden
 
     Raises:
         RewardError: If a score is no finite number.
-        ConfigurationError: If `confidence` is out of range.
+        ConfigurationError: If `before` or `after` is no mapping, or `confidence` is out of range.
 
     Source: Miller (2024), Adding Error Bars to Evals, arXiv:2411.00640, for the paired differences; Student (1908), The
     Probable Error of a Mean, Biometrika 6, 1-25, for the interval; the sign test for the least number that differ.
@@ -87,8 +88,7 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, confiden
         20 shared scenarios, 5 of them different: too few to tell)
     """
     check_confidence(confidence)
-    old = {name: check_score(f"before[{name!r}]", score) for name, score in before.items()}
-    new = {name: check_score(f"after[{name!r}]", score) for name, score in after.items()}
+    old, new = _scores("before", before), _scores("after", after)
     differences = [new[name] - old[name] for name in old if name in new]
     differing = sum(difference != 0 for difference in differences)
     mean, standard_error = clustered_mean([[difference] for difference in differences]) if differences else (None, None)
@@ -107,6 +107,15 @@ def compare(before: Mapping[str, float], after: Mapping[str, float], *, confiden
         differing=differing,
         confidence=confidence,
     )
+
+
+def _scores(what: str, given: Mapping[str, float]) -> dict[str, float]:
+    if not isinstance(given, Mapping):
+        hint = (
+            "give the .scores of each result" if hasattr(given, "scores") else "give the score of each scenario by id"
+        )
+        raise ConfigurationError(f"compare({what}=…) is of type {type(given).__name__}, not scores by scenario", hint)
+    return {name: check_score(f"{what}[{name!r}]", score) for name, score in given.items()}
 
 
 def _least_differing(confidence: float) -> int:

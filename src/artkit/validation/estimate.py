@@ -43,11 +43,10 @@ def estimate(scores: Sequence[Sequence[float]], *, confidence: float = 0.95, see
 
     The mean is over all scores, as ART logs it. The standard error is clustered by scenario (`clustered_mean`):
     rollouts of one scenario resemble each other. The interval is Wilson's with an effective sample size where every
-    score is 0 or 1 (`wilson_interval`, `effective_size`), and otherwise the bootstrap over scenarios
-    (`bootstrap_interval`).
+    score is 0 or 1 (`wilson_interval`, `effective_size`), and otherwise the bootstrap over scenarios with one added
+    that was not seen (`bootstrap_interval`): 0 and 1 count as possible although no score was either.
 
-    Where nothing varies from scenario to scenario, the standard error is 0. Wilson's interval has a width even then;
-    for scores of another kind the interval is the mean itself.
+    Where nothing varies from scenario to scenario, the standard error is 0. Both intervals have a width even then.
 
     Args:
         scores: One sequence of scores per scenario, one score per rollout; bools count as 0 and 1. Empty ones are
@@ -93,8 +92,6 @@ def _interval(
     if all(score in (0.0, 1.0) for group in groups for score in group):
         size = effective_size(list(map(len, groups)), mean, standard_error, confidence=confidence)
         return *wilson_interval(mean, size, confidence=confidence), "wilson"
-    if standard_error == 0:
-        return mean, mean, "bootstrap"
     low, high = bootstrap_interval(groups, confidence=confidence, seed=seed)
-    # Rounding may put an end of it on the wrong side of the mean.
+    # A very skewed distribution, or rounding, may put an end of it on the wrong side of the mean.
     return min(low, mean), max(high, mean), "bootstrap"

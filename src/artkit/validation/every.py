@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.validation.checks import check_positive, check_positive_number
+from artkit.checks import check_count, check_positive
 from artkit.validation.schedule import ValidationSchedule
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class Every(ValidationSchedule):
     steps: int
 
     def __post_init__(self) -> None:
-        check_positive("Every(steps)", self.steps, "Every(1) validates after each step, Never() not at all")
+        check_count("Every", "steps", self.steps, hint="Every(1) validates after each step, Never() not at all")
 
     def due(self, progress: Progress) -> bool:
         return not progress.is_start and progress.step > 0 and progress.step % self.steps == 0
@@ -51,7 +51,10 @@ class EveryMinutes(ValidationSchedule):
 
     It is due where the run's clock crossed a multiple of `minutes` since the training step before:
     `floor(elapsed / minutes) > floor(previous / minutes)`. A step that takes several intervals is validated once. The
-    clock goes on where an earlier session of the run stopped; unlike steps, it reads differently in every run.
+    clock goes on where an earlier session of the run stopped; unlike steps, it reads differently in every run, so a
+    resumed run does not validate where an uninterrupted one would have.
+
+    Validation takes time from the same clock: one that takes longer than the interval makes every step due.
 
     Args:
         minutes: The interval in minutes, positive; `EveryMinutes(0.5)` is 30 seconds.
@@ -67,7 +70,7 @@ class EveryMinutes(ValidationSchedule):
     minutes: float
 
     def __post_init__(self) -> None:
-        check_positive_number("EveryMinutes(minutes)", self.minutes, "EveryMinutes(0.5) is every 30 seconds")
+        check_positive("EveryMinutes", "minutes", self.minutes, "EveryMinutes(0.5) is every 30 seconds")
 
     def due(self, progress: Progress) -> bool:
         interval_s = self.minutes * 60

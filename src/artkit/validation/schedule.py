@@ -15,8 +15,9 @@ __all__ = ["AnySchedule", "ValidationSchedule"]
 class ValidationSchedule(ABC):
     """Says when to validate.
 
-    Pure: the answer follows from the progress alone, so a resumed run validates where an uninterrupted one does, and
-    asking twice changes nothing. Subclasses are frozen dataclasses; their `repr` is the schedule in words.
+    Pure: the answer follows from the progress alone, and asking twice changes nothing. So a resumed run validates where
+    an uninterrupted one does, unless the schedule goes by the clock, as `EveryMinutes` does: no two runs take the same
+    time. Subclasses are frozen dataclasses; their `repr` is the schedule in words.
 
     >>> from artkit.validation import AtEnd, AtStart, Every, Progress
     >>> schedule = AtStart() | Every(10) | AtEnd()

@@ -1,0 +1,111 @@
+"""Checking that an environment keeps its promises, by playing it many times over."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from artkit.environments.check.cases import make_cases
+from artkit.environments.check.checking import Checking, Settings
+from artkit.environments.check.passes import run_passes
+from artkit.environments.environment import Environment
+from artkit.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from artkit.environments.check.replies import Reply
+    from artkit.environments.check.report import EnvironmentReport
+    from artkit.episodes import Recordings
+
+__all__ = ["check_environment"]
+
+
+async def check_environment(
+    environment: Callable[[], Environment[Any]],
+    scenarios: Iterable[Any],
+    *,
+    actions: Sequence[Reply] | Callable[[Any], Sequence[Reply]] = (),
+    recordings: Recordings = (),
+    seed: int = 0,
+    quick: bool = False,
+    max_scenarios: int | None = None,
+    max_turns: int | None = None,
+    call_timeout_s: float | None = 60.0,
+    time_limit_s: float | None = None,
+    fresh_process: bool = True,
+) -> EnvironmentReport:
+    """Play episodes of `environment` and say which promise of `Environment` it breaks, and why it likely does.
+
+    Each scenario is played with the replies that were given, those of recordings, and random ones: texts, and calls of
+    the tools that are valid for their schemas. No model is asked. The plays are repeated: once more, after further
+    resets, as if other episodes had run and another day had come (global generators and the clock of the environment's
+    own modules are moved), side by side, and in a fresh process. Compared are messages, tools, rewards, ends, metrics
+    and outcomes; metrics that measure a time by their name (`search_s`, `latency`) are not.
+
+    What is played is a copy of each scenario. The global generators and `os.environ` are left as they were found.
+
+    Args:
+        environment: An `Environment` class, or a factory without arguments.
+        scenarios: What is played.
+        actions: Replies that lead somewhere: they are played in this order, and mixed among the random ones. A str is
+            a text, a `ToolCall` a call. Or a function that returns them for a scenario.
+        recordings: Recorded episodes, whose replies are played where the scenario has the same id.
+        seed: Seeds the random replies.
+        quick: A short form that takes about 2 s at most: 2 scenarios, few turns, in this process, and neither
+            what is left open nor cancelling is looked at.
+        max_scenarios: How many scenarios are played; None means 8, or 2 if quick.
+        max_turns: The most replies of one play; the environment's own limit holds too. None means 8, or 4 if quick.
+        call_timeout_s: How long one call of `reset`, `step` or `close` may take, in seconds; None is no limit.
+        time_limit_s: After how many seconds the check ends with what it has; None means 120, or 2 if quick. A slow
+            environment is checked on fewer scenarios.
+        fresh_process: Whether to play in a new process too, which imports the class anew.
+
+    Returns:
+        The report. A check that ran out of time, or a class that cannot be imported elsewhere, is a note in it.
+
+    Raises:
+        ConfigurationError: `environment` is an instance, there is no scenario, or an action is no reply.
+
+    >>> from artkit.environments import StepResult
+    >>> from artkit.scenarios import Scenario
+    >>> class Echo(Environment[Scenario]):
+    ...     async def reset(self, scenario):
+    ...         return f"Say {scenario.id}."
+    ...
+    ...     async def step(self, action):
+    ...         return StepResult(done=True, reward=float(len(action.text)))
+    >>> print(asyncio.run(check_environment(Echo, [Scenario(id="a")], fresh_process=False)))
+    Echo: keeps its promises (...)
+    """
+    if isinstance(environment, Environment) or not callable(environment):
+        raise ConfigurationError(
+            f"environment={environment!r} cannot make a fresh environment for each episode",
+            "pass the class, or a function without arguments that returns a new instance",
+        )
+    settings = Settings(
+        seed=seed,
+        quick=quick,
+        max_turns=max_turns or (4 if quick else 8),
+        call_timeout_s=call_timeout_s,
+        time_limit_s=time_limit_s or (2.0 if quick else 120.0),
+        fresh_process=fresh_process and not quick,
+    )
+    cases = make_cases(
+        scenarios,
+        actions=actions,
+        recordings=recordings,
+        seed=seed,
+        max_scenarios=max_scenarios or (2 if quick else 8),
+        scripts=1 if quick else 2,
+    )
+    checking = Checking(environment, cases, settings)
+    deadline = asyncio.timeout(settings.time_limit_s)
+    try:
+        with checking.process_left_as_found():
+            async with deadline:
+                await run_passes(checking)
+    except TimeoutError:
+        if not deadline.expired():
+            raise
+        checking.note(f"the check ended after its {settings.time_limit_s:g} s with what it had by then")
+    return checking.report()

@@ -1,0 +1,500 @@
+"""Checking an environment: the zoo, and what a report says."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import os
+import random
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from artkit.environments import (
+    Action,
+    Environment,
+    EnvironmentFinding,
+    EnvironmentReport,
+    LikelyCause,
+    Promise,
+    StepResult,
+    ToolCall,
+    check_environment,
+)
+from artkit.episodes import read_groups, write_groups
+from artkit.errors import ConfigurationError, EnvironmentContractError
+from artkit.scenarios import Scenario
+from artkit.testing import assert_environment, choice, episode
+
+
+def load(name: str) -> ModuleType:
+    """Import a module beside this one, under a name of which another process finds it by its file."""
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+zoo_broken, zoo_right = load("zoo_broken"), load("zoo_right")
+HERE = [animal for animal in zoo_broken.BROKEN if not animal.options.get("fresh_process")]
+ELSEWHERE = [animal for animal in zoo_broken.BROKEN if animal.options.get("fresh_process")]
+QUICKLY = {"GlobalRandom", "ListOnTheClass", "CountsResets", "ClockToTheSecond", "NoPrompt", "Variables", "NotAsync"}
+
+
+def name(thing: Any) -> str:
+    return getattr(thing, "name", None) or getattr(thing, "__name__", None) or "partial"
+
+
+@pytest.fixture(autouse=True)
+def _tidy() -> Iterator[None]:
+    yield
+    for tidy in zoo_broken.KEPT:
+        tidy()
+    zoo_broken.KEPT.clear()
+    zoo_right.SharedDatabase.end()
+    zoo_broken.File.path.unlink(missing_ok=True)
+    os.environ.pop("ARTKIT_ZOO_TASK", None)
+
+
+async def stop_tasks() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+class Task(Scenario):
+    word: str = "lamp"
+
+
+SCENARIOS = [Task(id="a"), Task(id="b", word="door")]
+
+
+class Plain(Environment[Task]):
+    async def reset(self, scenario: Task) -> Any:
+        self.scenario = scenario
+        return f"Say {scenario.word}."
+
+    async def step(self, action: Action) -> StepResult:
+        return StepResult(done=True)
+
+
+async def checked(environment: Any, **options: Any) -> EnvironmentReport:
+    return await check_environment(environment, SCENARIOS, **{"fresh_process": False, **options})
+
+
+def test_the_zoo_is_large_enough() -> None:
+    """Twenty-four faults, and as many right ones."""
+    assert len({animal.name for animal in zoo_broken.BROKEN}) >= 24
+    assert len(zoo_right.RIGHT) >= 24
+    assert {animal.cause for animal in zoo_broken.BROKEN} == set(LikelyCause) - {LikelyCause.UNKNOWN}
+    assert {animal.code for animal in zoo_broken.BROKEN} == set(Promise)
+
+
+@pytest.mark.parametrize("animal", HERE, ids=name)
+async def test_a_broken_promise_is_named_with_its_cause(animal: Any) -> None:
+    """A run on such an environment learns from noise, or breaks after hours; and "it differs" helps nobody mend it."""
+    report = await check_environment(
+        animal.environment, zoo_broken.tasks(), **{"fresh_process": False, **animal.options}
+    )
+    await stop_tasks()
+
+    assert [(finding.code, finding.cause) for finding in report.findings] == [(animal.code, animal.cause)]
+    assert animal.evidence in report.findings[0].evidence
+
+
+@pytest.mark.parametrize("environment", zoo_right.RIGHT, ids=name)
+async def test_there_is_no_false_alarm(environment: Any) -> None:
+    """A check that cries wolf gets turned off."""
+    reports = [
+        await check_environment(environment, zoo_right.TASKS, seed=seed, fresh_process=False) for seed in range(3)
+    ]
+
+    assert [(report.findings, report.notes) for report in reports] == [((), ())] * 3
+
+
+async def test_an_environment_that_gives_out_the_scenarios_own_messages_is_right() -> None:
+    """Members of a group share the scenario; the loop copies what it is given."""
+    report = await check_environment(zoo_right.OneTurn, zoo_right.PROMPTS, fresh_process=False)
+
+    assert (report.findings, report.notes) == ((), ())
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("animal", ELSEWHERE, ids=name)
+async def test_what_differs_in_another_process_is_found_there(animal: Any) -> None:
+    """A resumed run is another process; the order of a set is another in each."""
+    report = await check_environment(animal.environment, zoo_broken.tasks()[:1], max_turns=2, time_limit_s=250)
+
+    assert [(finding.code, finding.cause) for finding in report.findings] == [(animal.code, animal.cause)]
+
+
+@pytest.mark.timeout(200)
+async def test_a_right_environment_is_the_same_in_another_process() -> None:
+    """Sets that are shown in order, and generators that the scenario seeds, do not depend on the process."""
+    report = await check_environment(zoo_right.SortedSet, zoo_right.TASKS, max_turns=2, time_limit_s=150)
+
+    assert (report.findings, report.notes) == ((), ())
+
+
+async def test_a_class_that_cannot_be_imported_elsewhere_is_a_note() -> None:
+    """In a notebook every class is in __main__."""
+
+    class Local(Plain):
+        pass
+
+    report = await checked(Local, fresh_process=True)
+
+    assert report.ok
+    [note] = report.notes
+    assert "was not played in a fresh process" in note
+    assert "Local is local" in note
+
+
+@pytest.mark.parametrize("animal", [animal for animal in HERE if animal.name in QUICKLY], ids=name)
+async def test_the_short_form_names_the_commonest_faults_too(animal: Any) -> None:
+    """It runs before every training, so most faults must be found by it."""
+    report = await check_environment(animal.environment, zoo_broken.tasks(), quick=True)
+
+    assert [(finding.code, finding.cause) for finding in report.findings] == [(animal.code, animal.cause)]
+
+
+@pytest.mark.parametrize("environment", [zoo_right.Echo, zoo_right.Tools, zoo_right.Database], ids=name)
+async def test_the_short_form_raises_no_false_alarm(environment: Any) -> None:
+    """It stands before every training."""
+    report = await check_environment(environment, zoo_right.TASKS, quick=True)
+
+    report.raise_if_broken()
+    assert report.ok
+
+
+async def test_an_environment_that_is_too_slow_for_the_check_is_not_blamed() -> None:
+    """Slow is not broken: what was not looked at is said."""
+
+    class Slow(Plain):
+        is_closed = False
+
+        async def reset(self, scenario: Task) -> Any:
+            self.opened.append(self)
+            return await super().reset(scenario)
+
+        async def step(self, action: Action) -> StepResult:
+            await asyncio.sleep(3600)
+            return StepResult(done=True)
+
+        async def close(self) -> None:
+            self.is_closed = True
+
+        opened: list[Slow] = []  # noqa: RUF012  # the test looks at them
+
+    report = await checked(Slow, time_limit_s=0.05)
+
+    assert report.findings == ()
+    assert report.notes == ("the check ended after its 0.05 s with what it had by then",)
+    assert [environment.is_closed for environment in Slow.opened] == [True]
+
+
+async def test_what_holds_up_the_event_loop_is_noted() -> None:
+    """It breaks no promise, and makes a hundred episodes at a time as slow as one after the other."""
+
+    class Blocks(Plain):
+        async def reset(self, scenario: Task) -> Any:
+            time.sleep(0.21)  # noqa: ASYNC251  # that is what is wrong with it
+            return "Go."
+
+    report = await checked(Blocks, max_scenarios=1, max_turns=1)
+
+    assert report.ok
+    assert [note.partition(" for up to")[0] for note in report.notes] == ["reset() held the event loop"]
+
+
+async def test_an_outcome_that_cannot_be_recorded_is_noted() -> None:
+    """A recording keeps its `repr`, with which nothing can be done later."""
+
+    class Odd(Plain):
+        async def step(self, action: Action) -> StepResult:
+            return StepResult(done=True, outcome={"board": Plain()})
+
+    report = await checked(Odd)
+
+    assert report.ok
+    assert report.notes == (
+        "the outcome holds Plain, which a recording keeps as text: give JSON data or a pydantic model",
+    )
+
+
+async def test_an_environment_that_pays_after_the_end_is_noted() -> None:
+    """No rollout steps past the end; a loop of the user's own may."""
+
+    class GoesOn(Plain):
+        turn = 0
+
+        async def step(self, action: Action) -> StepResult:
+            self.turn += 1
+            return StepResult("more", done=self.turn == 1, reward=1.0)
+
+    report = await checked(GoesOn)
+
+    assert report.ok
+    assert [note.partition(":")[0] for note in report.notes] == ["a step after the end said done=False and paid 1.0"]
+
+
+async def test_a_use_of_the_global_generator_that_shows_nowhere_is_noted() -> None:
+    """It is a matter of taste until something depends on it."""
+
+    class Jitters(Plain):
+        async def step(self, action: Action) -> StepResult:
+            await asyncio.sleep(random.random() / 1e6)
+            return StepResult(done=True)
+
+    report = await checked(Jitters)
+
+    assert report.ok
+    assert report.notes == (
+        "it uses the global generator of `random`, which all episodes share; nothing that was compared depends on it",
+    )
+
+
+async def test_given_actions_lead_to_where_random_ones_do_not() -> None:
+    """Behind a password, random replies see nothing."""
+    states: list[str] = []
+
+    class Vault(Plain):
+        async def step(self, action: Action) -> StepResult:
+            if action.text == f"open {self.scenario.word}, it is me":
+                states.append(self.scenario.id)
+                return StepResult(f"visit {len(states)}")
+            return StepResult("no")
+
+    without = await checked(Vault, seed=1)
+    with_actions = await checked(Vault, actions=lambda scenario: [f"open {scenario.word}, it is me"])
+
+    assert without.ok
+    assert [finding.code for finding in with_actions.findings] == [Promise.REPLAYS]
+
+
+async def test_recorded_replies_are_played_where_the_scenario_is_the_same(tmp_path: Path) -> None:
+    """What a model really did leads deeper than anything random."""
+    heard: set[str] = set()
+
+    class Hears(Plain):
+        async def step(self, action: Action) -> StepResult:
+            heard.add(action.text)
+            return StepResult("and?")
+
+    played = episode("Say lamp.", choice("I saw a lamp once"), scenario=SCENARIOS[0])
+    write_groups(tmp_path / "r.jsonl", [], [played])
+
+    await checked(Hears, recordings=tmp_path / "r.jsonl", max_turns=2)
+
+    assert "I saw a lamp once" in heard
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        ToolCall("call_7", "look", {"at": "door"}),
+        {"tool_calls": [{"id": "c", "type": "function", "function": {"name": "look", "arguments": '{"at": "door"}'}}]},
+        Action(choice("look").message, "stop"),
+        choice("look"),
+        choice("look").message,
+        "look",
+    ],
+    ids=["call", "message as dict", "action", "choice", "message", "text"],
+)
+async def test_an_action_is_given_in_any_form(reply: Any) -> None:
+    """What is at hand differs: a text, a parsed call, a message of a log."""
+    looked: list[bool] = []
+
+    class Looks(Plain):
+        async def step(self, action: Action) -> StepResult:
+            called = [call.name for call in action.tool_calls if call.arguments == {"at": "door"}]
+            looked.append("look" in {action.text, *called})
+            return StepResult("a door")
+
+    await checked(Looks, actions=[reply], max_turns=1)
+
+    assert any(looked)
+
+
+@pytest.mark.parametrize(
+    ("environment", "scenarios", "options", "problem"),
+    [
+        (Plain(), SCENARIOS, {}, "cannot make a fresh environment"),
+        (Plain, [], {}, "no scenario"),
+        (Plain, SCENARIOS, {"actions": "look"}, "not a sequence of replies"),
+        (Plain, SCENARIOS, {"actions": [3]}, "3 is no reply"),
+        (Plain, SCENARIOS, {"recordings": 3}, "3 is no recording"),
+    ],
+    ids=["an instance", "no scenario", "a str", "no reply", "no recording"],
+)
+async def test_what_cannot_be_checked_is_refused(environment: Any, scenarios: Any, options: Any, problem: str) -> None:
+    """A check that looked at nothing must not say that all is well."""
+    with pytest.raises(ConfigurationError, match=problem):
+        await check_environment(environment, scenarios, **options)
+
+
+async def test_the_process_is_left_as_it_was_found() -> None:
+    """The check runs before a training, whose generators somebody seeded."""
+    random.seed(5)
+    np.random.seed(5)
+    before = random.getstate(), np.random.get_state()[1].tolist(), dict(os.environ), Path.cwd()
+
+    for animal in ("GlobalRandom", "GlobalNumPySeeded", "Variables", "Directory"):
+        await checked(getattr(zoo_broken, animal), max_turns=2)
+
+    after = random.getstate(), np.random.get_state()[1].tolist(), dict(os.environ), Path.cwd()
+    assert after == before
+
+
+async def test_a_variable_that_a_library_sets_once_is_no_fault() -> None:
+    """Many set something when they are first loaded."""
+    os.environ.pop("ARTKIT_ZOO_TASK", None)
+    loaded: list[bool] = []
+
+    class Loads(Plain):
+        async def reset(self, scenario: Task) -> Any:
+            if not loaded:
+                loaded.append(True)
+                os.environ["ARTKIT_ZOO_TASK"] = "loaded"
+            return "Go."
+
+    assert (await checked(Loads)).findings == ()
+
+
+async def test_what_is_kept_open_for_all_episodes_is_no_leak() -> None:
+    """A connection that is opened once serves a whole run."""
+    report = await check_environment(zoo_right.SharedDatabase, zoo_right.TASKS, fresh_process=False)
+
+    assert report.findings == ()
+
+
+async def test_the_same_seed_plays_the_same() -> None:
+    """A fault that CI found must be there when one looks for it."""
+    said: list[list[str]] = [[], []]
+
+    class Hears(Plain):
+        heard: list[str]
+
+        async def step(self, action: Action) -> StepResult:
+            self.heard.append(action.text)
+            return StepResult("and?")
+
+    for one in said:
+        Hears.heard = one
+        await checked(Hears, seed=7)
+
+    assert said[0] == said[1]
+
+
+async def test_calls_are_valid_for_their_schema() -> None:
+    """Arguments that no schema allows would blame an environment for what no model is asked to say."""
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = zoo_right.Tools().tools()[1]["function"]["parameters"]
+    called: list[dict[str, Any]] = []
+
+    class Tools(zoo_right.Tools):  # type: ignore[name-defined, misc]  # loaded by its path
+        async def step(self, action: Action) -> StepResult:
+            called.extend(call.arguments for call in action.tool_calls if call.name == "go")
+            return await super().step(action)
+
+    for seed in range(5):
+        await check_environment(Tools, zoo_right.TASKS, seed=seed, quick=True)
+
+    assert len(called) > 20
+    assert [arguments for arguments in called if not jsonschema.Draft202012Validator(schema).is_valid(arguments)] == []
+
+
+FINDING = EnvironmentFinding(
+    code=Promise.REPLAYS,
+    scenario_id="a",
+    turn=2,
+    what="the reward of turn 2 differs when it is played again",
+    expected="1.0",
+    got="0.5",
+    cause=LikelyCause.GLOBAL_RANDOM,
+    evidence="random.random() at desk.py:7 in Desk.step",
+)
+
+
+def test_a_report_reads_as_text() -> None:
+    """It is what a person sees in CI."""
+    report = EnvironmentReport(environment="Desk", findings=(FINDING,), notes=("it is slow",), scenarios=1, plays=12)
+
+    assert str(report) == (
+        "Desk: 1 broken promise (12 episodes of 1 scenario played)\n\n"
+        "replays: The same scenario and the same replies give the same episode.\n"
+        "  scenario 'a', turn 2: the reward of turn 2 differs when it is played again\n"
+        "    expected 1.0\n"
+        "    got      0.5\n"
+        "  likely cause: the global generator of `random` (random.random() at desk.py:7 in Desk.step)\n"
+        "  hint: use self.rng = random.Random(scenario.seed), made in reset()\n\n"
+        "notes:\n"
+        "  - it is slow"
+    )
+
+
+def test_a_report_raises_its_first_finding() -> None:
+    """Before a training, a broken promise stops it."""
+    report = EnvironmentReport(environment="Desk", findings=(FINDING, replace(FINDING, turn=3)))
+
+    with pytest.raises(EnvironmentContractError, match=r"^Desk breaks a promise \(replays\)") as caught:
+        report.raise_if_broken()
+
+    assert caught.value.hint == "use self.rng = random.Random(scenario.seed), made in reset()"
+
+
+async def test_values_are_shortened_around_what_differs_and_cannot_steer_a_terminal() -> None:
+    """A report of a thousand lines is not read."""
+    turns: list[int] = []
+
+    class Long(Plain):
+        async def reset(self, scenario: Task) -> Any:
+            turns.append(1)
+            return "x" * 1000 + f"\x1b[31m{len(turns)}" + "y" * 1000
+
+    [finding] = (await checked(Long)).findings
+
+    assert max(len(finding.expected), len(finding.got)) < 170
+    assert "[31m1" in finding.expected
+    assert "\x1b" not in finding.expected
+
+
+async def test_a_users_test_fails_with_the_report() -> None:
+    """What pytest shows is then what there is to know."""
+    await assert_environment(Plain, SCENARIOS, fresh_process=False)
+
+    with pytest.raises(AssertionError, match="1 broken promise"):
+        await assert_environment(zoo_broken.NoPrompt, zoo_broken.tasks(), fresh_process=False)
+
+
+async def test_the_scenarios_that_were_given_are_not_touched() -> None:
+    """An environment that changes its scenario must not spoil the data of the run that checks it."""
+    tasks = zoo_broken.tasks()
+
+    await check_environment(zoo_broken.ChangesTheScenario, tasks, quick=True)
+
+    assert tasks == zoo_broken.tasks()
+
+
+def test_a_recording_that_was_read_is_played_as_well(tmp_path: Path) -> None:
+    """Paths and what was loaded from them are the same to a reader."""
+    write_groups(tmp_path / "r.jsonl", [], [episode("Say lamp.", choice("hm"), scenario=SCENARIOS[0])])
+
+    with contextlib.closing(asyncio.new_event_loop()) as loop:
+        report = loop.run_until_complete(
+            check_environment(Plain, SCENARIOS, recordings=read_groups(tmp_path / "r.jsonl"), quick=True)
+        )
+
+    assert report.ok
