@@ -21,20 +21,31 @@ if TYPE_CHECKING:
     from artkit.checkpoints import KeepLatest as KeepLatest
     from artkit.checkpoints import MetricHistory as MetricHistory
     from artkit.environments import Action as Action
+    from artkit.environments import Divergence as Divergence
     from artkit.environments import Environment as Environment
+    from artkit.environments import EnvironmentFinding as EnvironmentFinding
+    from artkit.environments import EnvironmentReport as EnvironmentReport
+    from artkit.environments import LikelyCause as LikelyCause
+    from artkit.environments import ReplayReport as ReplayReport
     from artkit.environments import SingleTurnEnvironment as SingleTurnEnvironment
     from artkit.environments import StepResult as StepResult
     from artkit.environments import ToolCall as ToolCall
     from artkit.environments import ToolEnvironment as ToolEnvironment
     from artkit.environments import ToolResult as ToolResult
+    from artkit.environments import check_environment as check_environment
     from artkit.environments import play as play
+    from artkit.environments import replay as replay
     from artkit.environments import tool as tool
     from artkit.episodes import Episode as Episode
     from artkit.episodes import FailureKind as FailureKind
     from artkit.episodes import FailurePolicy as FailurePolicy
     from artkit.episodes import FailureRecord as FailureRecord
+    from artkit.episodes import Recorder as Recorder
     from artkit.episodes import StopReason as StopReason
+    from artkit.episodes import iter_episodes as iter_episodes
+    from artkit.episodes import load_groups as load_groups
     from artkit.episodes import read_groups as read_groups
+    from artkit.episodes import record as record
     from artkit.episodes import write_groups as write_groups
     from artkit.errors import AllRolloutsFailedError as AllRolloutsFailedError
     from artkit.errors import ArtkitError as ArtkitError
@@ -88,11 +99,13 @@ if TYPE_CHECKING:
     from artkit.rollouts import GatheredGroups as GatheredGroups
     from artkit.rollouts import Limits as Limits
     from artkit.rollouts import MemberFinished as MemberFinished
+    from artkit.rollouts import RescoredGroups as RescoredGroups
     from artkit.rollouts import Rollout as Rollout
     from artkit.rollouts import Sampling as Sampling
     from artkit.rollouts import TaskRollout as TaskRollout
     from artkit.rollouts import capture_partial as capture_partial
     from artkit.rollouts import gather_groups as gather_groups
+    from artkit.rollouts import rescore as rescore
     from artkit.scenarios import Cursor as Cursor
     from artkit.scenarios import JsonlStream as JsonlStream
     from artkit.scenarios import LoadedScenarios as LoadedScenarios

@@ -198,10 +198,10 @@ async def test_an_environment_that_is_too_slow_for_the_check_is_not_blamed() -> 
 
         opened: list[Slow] = []  # noqa: RUF012  # the test looks at them
 
-    report = await checked(Slow, time_limit_s=0.05)
+    report = await checked(Slow, time_limit_s=0.5)
 
     assert report.findings == ()
-    assert report.notes == ("the check ended after its 0.05 s with what it had by then",)
+    assert report.notes == ("the check ended after its 0.5 s with what it had by then",)
     assert [environment.is_closed for environment in Slow.opened] == [True]
 
 
@@ -299,6 +299,19 @@ async def test_recorded_replies_are_played_where_the_scenario_is_the_same(tmp_pa
     await checked(Hears, recordings=tmp_path / "r.jsonl", max_turns=2)
 
     assert "I saw a lamp once" in heard
+
+
+async def test_a_tool_that_was_never_called_is_noted() -> None:
+    """A pattern in its schema is seldom met by chance; that nothing was tried must be said."""
+
+    class Locked(Plain):
+        def tools(self) -> Any:
+            pattern = {"type": "string", "pattern": "^[A-Z]{3}-[0-9]{9}$"}
+            return [zoo_right.tool("unlock", {"type": "object", "properties": {"code": pattern}, "required": ["code"]})]
+
+    report = await checked(Locked)
+
+    assert report.notes == ("no valid arguments were found for the tool 'unlock': give actions= with calls of it",)
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,8 @@ async def run_passes(checking: Checking) -> None:
         await check_endings(checking)
     if checking.settings.fresh_process and not checking.is_explained:
         await _fresh_process(checking)
+    for tool in sorted(set().union(*(case.script.uncalled for case in checking.cases))):
+        checking.note(f"no valid arguments were found for the tool {tool!r}: give actions= with calls of it")
     if not checking.is_explained:
         for name in sorted(checking.moved):
             checking.note(

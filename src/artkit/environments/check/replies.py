@@ -63,10 +63,14 @@ class Script:
         scenario: Texts and numbers in it are tried as replies: a label is often the way to a good end.
         given: The first replies, in order.
         samples: Replies that are mixed among the random ones.
+
+    Attributes:
+        uncalled: Tools for whose schema no valid arguments were found.
     """
 
     def __init__(self, name: str, scenario: Any, given: Sequence[Choice] = (), samples: Sequence[Choice] = ()) -> None:
         self.name = name
+        self.uncalled: set[str] = set()
         self._given = list(given)
         self._samples = list(samples)
         self._known = list(dict.fromkeys(_texts_in(scenario)))[:_MAX_WORDS]
@@ -89,10 +93,22 @@ class Script:
             return rng.choice(self._samples)
         words = list(dict.fromkeys([*_words_in(messages), *self._known]))
         if tools and rng.random() < 0.75:
-            calls = [_random_call(rng, tools, words, f"call_{turn}_{n}") for n in range(rng.choice([1, 1, 1, 2]))]
+            calls = [self._call(rng, tools, words, f"call_{turn}_{n}") for n in range(rng.choice([1, 1, 1, 2]))]
             if all(calls):
                 return _choice(_message("", [call for call in calls if call]))
         return _choice(_message(self._text(rng, words), []))
+
+    def _call(
+        self, rng: random.Random, tools: Sequence[Mapping[str, Any]], words: Sequence[str], call_id: str
+    ) -> tuple[str, str, dict[str, Any]] | None:
+        function = rng.choice(tools).get("function")
+        if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+            return None
+        arguments = random_arguments(rng, function.get("parameters"), words)
+        if arguments is None:
+            self.uncalled.add(function["name"])
+            return None
+        return call_id, function["name"], arguments
 
     def _text(self, rng: random.Random, words: Sequence[str]) -> str:
         way = rng.random()
@@ -103,16 +119,6 @@ class Script:
         if way < 0.8 and words:
             return " ".join(rng.choices(words, k=rng.randint(2, 8)))
         return rng.choice([*_TEXTS, str(rng.randint(0, 100))])
-
-
-def _random_call(
-    rng: random.Random, tools: Sequence[Mapping[str, Any]], words: Sequence[str], call_id: str
-) -> tuple[str, str, dict[str, Any]] | None:
-    function = rng.choice(tools).get("function")
-    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        return None
-    arguments = random_arguments(rng, function.get("parameters"), words)
-    return None if arguments is None else (call_id, function["name"], arguments)
 
 
 def _message(text: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> ChatCompletionMessage:
