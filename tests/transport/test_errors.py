@@ -203,7 +203,10 @@ def test_every_servers_wording_of_an_overflow_is_understood(status: int, error: 
         (400, "Invalid value for 'temperature': must be at most 2"),
         (400, "Invalid 'messages[0].content': string too long. Expected a string with maximum length 1048576."),
         (400, {"message": "unknown tool", "code": "invalid_value"}),
-        (400, "max_tokens is too large: 5000. This model supports at most 4096 completion tokens, whereas you provided 5000."),
+        (
+            400,
+            "max_tokens is too large: 5000. This model supports at most 4096 completion tokens, whereas you provided 5000.",
+        ),
         (400, "Expected a string with maximum length 64, but got a string with length 70 instead."),
         (400, "This model does not support tools."),
         (400, "An assistant message with 'tool_calls' must be followed by tool messages"),
