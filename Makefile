@@ -11,6 +11,8 @@ EXTRAS ?= torch,math,tensorboard
 PYTHON ?= $(shell scripts/find-python)
 # Passed on to pytest: make test ARGS="tests/rewards -x"
 ARGS ?=
+# Processes that the suite runs in, a file of tests in one of them; 0 is none but its own, for a debugger.
+WORKERS ?= 2
 
 BIN := $(VENV)/bin
 # Directories too: their time changes when a file is removed.
@@ -29,7 +31,7 @@ demo: setup ## train a small agent on this machine and show that it got better (
 
 .PHONY: test
 test: setup ## run the whole suite against the installed wheel (ARGS="tests/rewards -x")
-	@ARTKIT_TEST_INSTALLED=1 $(BIN)/pytest $(ARGS)
+	@ARTKIT_TEST_INSTALLED=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
 
 .PHONY: check
 check: lint types floors spelling ## run every check; the suite runs once, with doctests and branch coverage
