@@ -38,6 +38,7 @@ MISSING = [
     for marker, is_there in {
         "torch": HAS_TORCH,
         "math": importlib.util.find_spec("math_verify") is not None,
+        "worlds": all(importlib.util.find_spec(name) for name in ("gymnasium", "reasoning_gym", "textarena")),
         "art_captures": _ART_CAPTURES,
         "art_keeps_clients": not _ART_CAPTURES,
     }.items()

@@ -24,8 +24,11 @@ def python_blocks(text: str) -> list[str]:
 
 
 def marked(path: Path) -> object:
-    needs_torch = "artkit.backends.torch" in path.read_text()
-    return pytest.param(path, id=str(path.relative_to(ROOT)), marks=[pytest.mark.torch] if needs_torch else [])
+    text = path.read_text()
+    needs = {"artkit.backends.torch": pytest.mark.torch, "artkit.environments.adapters": pytest.mark.worlds}
+    return pytest.param(
+        path, id=str(path.relative_to(ROOT)), marks=[mark for name, mark in needs.items() if name in text]
+    )
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in PAGES if python_blocks(path.read_text())])

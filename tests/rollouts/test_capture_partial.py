@@ -372,3 +372,114 @@ async def test_an_error_while_art_captures_leaves_a_partial_episode(model: Any) 
         episode = await capture_partial(rollout)(model, SCENARIO)
         assert (episode.metrics["turns"], episode.messages()[-1]["content"]) == (1, "reply 0")
         assert episode.metadata["failure_kind"] == "environment"
+
+
+def own_client(model: Any) -> openai.AsyncOpenAI:
+    """A client as an agent's framework makes it."""
+    return openai.AsyncOpenAI(base_url=model.inference_base_url, api_key=model.inference_api_key, max_retries=0)
+
+
+async def agent(model: Any, scenario: Scenario, then: BaseException | str) -> None:
+    """Two turns by a client of its own, and an error of its own or of the server's; ART sees its requests."""
+    async with own_client(model) as client:
+        messages: list[Any] = [{"role": "user", "content": f"task {scenario.id}"}]
+        for text in ("and?", then):
+            completion = await client.chat.completions.create(model="scripted", messages=messages)
+            messages.append({"role": "assistant", "content": completion.choices[0].message.content})
+            if isinstance(text, BaseException):
+                raise text
+            messages.append({"role": "user", "content": text})
+        await client.chat.completions.create(model="scripted", messages=messages)
+
+
+# 0.5.18 has `capture_auto_trajectory`, 0.5.23 `trajectory`: a coroutine in, a trajectory out.
+captured_by_art: Any = getattr(art, "capture_auto_trajectory", None) or art.trajectory  # type: ignore[attr-defined]
+
+
+async def test_what_art_captures_of_an_agent_becomes_an_episode(model: Any) -> None:
+    """The agent is unchanged, and has a client of its own."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = await captured_by_art(agent(model, scenario, "so?"))
+        trajectory.reward = 0.5
+        return trajectory
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert [message["content"] for message in episode.messages()] == [
+        "task s", "reply 0", "and?", "reply 1", "so?", "reply 2",
+    ]  # fmt: skip
+    assert (episode.metrics["turns"], episode.reward, episode.metadata["stop_reason"]) == (3, 0.5, "done")
+
+
+@pytest.mark.parametrize(
+    ("then", "kind", "stop"),
+    [
+        (KeyError("door"), "environment", "error"),
+        ("busy", "infrastructure", "error"),
+        ("overflow", "limit", "context_overflow"),
+    ],
+)
+async def test_what_art_captured_until_an_error_stays(model: Any, then: Any, kind: str, stop: str) -> None:
+    """The rollout gets no trajectory from ART then; it is in the call that the error ended."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        return await captured_by_art(agent(model, scenario, then))
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert [message["content"] for message in episode.messages()] == ["task s", "reply 0", "and?", "reply 1"]
+    assert (episode.metrics["turns"], episode.metrics["error"]) == (2, kind != "limit")
+    assert (episode.metadata["failure_kind"], episode.metadata["stop_reason"]) == (kind, stop)
+    assert isinstance(episode, Episode)
+    assert episode.scenario is SCENARIO
+
+
+@pytest.mark.art_captures
+async def test_so_does_what_was_captured_in_a_with_block(model: Any) -> None:
+    """ART 0.5.23's other way to say it."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        with art.Trajectory() as trajectory:  # type: ignore[attr-defined]
+            trajectory.metrics["mine"] = 1
+            await agent(model, scenario, KeyError("door"))
+        return trajectory
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert [message["content"] for message in episode.messages()] == ["task s", "reply 0", "and?", "reply 1"]
+    assert (episode.metrics["turns"], episode.metrics["mine"]) == (2, 1)
+
+
+async def test_so_does_what_was_written_by_hand_with_another_client(model: Any) -> None:
+    """Also where the error went through a task group; what was there before the rollout is not its own."""
+    example = art.Trajectory(messages_and_choices=[choice(str(number)) for number in range(9)])
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        shown = example
+        trajectory = art.Trajectory(messages_and_choices=shown.messages()[:0], reward=0.25)
+        async with own_client(model) as client, asyncio.TaskGroup() as tasks:
+
+            async def turns() -> None:
+                trajectory.messages_and_choices.append({"role": "user", "content": "hi"})
+                completion = await client.chat.completions.create(model="scripted", messages=trajectory.messages())
+                trajectory.messages_and_choices.append(completion.choices[0])
+                raise KeyError("door")
+
+            tasks.create_task(turns())
+        return trajectory
+
+    episode = await capture_partial(rollout)(model, SCENARIO)
+
+    assert turns(episode) == [{"role": "user", "content": "hi"}, "reply 0"]
+    assert (episode.reward, episode.metadata["scenario_id"]) == (0.25, "s")
+
+
+async def test_a_refusal_to_another_client_stops_the_run_too(model: Any) -> None:
+    """It is the model's endpoint that refused."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        return await captured_by_art(agent(model, scenario, "deny"))
+
+    with pytest.raises(OutageError, match="a failure that no other can escape"):
+        await gather_groups(capture_partial(rollout), model, [SCENARIO])

@@ -6,15 +6,18 @@ import inspect
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from artkit.bridge import model_turns, with_recorded_client
+import openai
+
+from artkit.bridge import error_chain, model_turns, with_recorded_client
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Attempt, Failed
 from artkit.rollouts.ending import fail, finish
 from artkit.rollouts.grouping import as_episode, failure_of
 from artkit.rollouts.recorder import ExchangeRecorder
+from artkit.rollouts.unfinished import unfinished_trajectory
 from artkit.transport import own_cancellation
 
 if TYPE_CHECKING:
@@ -32,8 +35,9 @@ def capture_partial(
 
     Args:
         fn: Either `async (model, scenario) -> art.Trajectory`, unchanged: what it asks of `model.openai_client()` is
-            recorded on the way. Or `async (model, scenario, episode)`, which writes its turns into
-            `episode.messages_and_choices` itself and may return nothing.
+            recorded on the way, and where it asks by a client of its own, the trajectory that it was writing, or that
+            ART was capturing, is found in the calls that the error ended. Or `async (model, scenario, episode)`, which
+            writes its turns into `episode.messages_and_choices` itself and may return nothing.
         failure_policy: What follows from each kind of failure; the default is `FailurePolicy()`.
 
     Returns:
@@ -80,6 +84,7 @@ class CapturedRollout:
         return finish(attempt, started_s=started_s, retries=replays) if isinstance(attempt, Episode) else attempt
 
     async def _run(self, model: art.Model[Any, Any], scenario: Scenario, member: int) -> Attempt:
+        began_s = time.time()
         episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
         recorder = ExchangeRecorder()
         recorded = with_recorded_client(model, recorder)
@@ -91,17 +96,24 @@ class CapturedRollout:
                 returned = episode
             result = as_episode(returned, scenario, member)
         except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; the policy sorts it
-            return self._partial(episode, error, recorder)
+            if not model_turns(episode):
+                recorder.write_turns(episode)
+            if not model_turns(episode) and (found := unfinished_trajectory(error, began_s=began_s)) is not None:
+                episode = cast("Episode", as_episode(found, scenario, member))
+            return self._partial(
+                episode, error, recorder.error_behind(error) or _error_of_endpoint(error, model), recorder
+            )
         if result is episode:
             _keep_own_reward(episode)
         if isinstance(result, Episode):
             _count(result, recorder)
         return result
 
-    def _partial(self, episode: Episode, error: Exception, recorder: ExchangeRecorder) -> Episode | Failed:
-        if not model_turns(episode):
-            recorder.write_turns(episode)
-        if (behind := recorder.error_behind(error)) is not None:
+    def _partial(
+        self, episode: Episode, error: Exception, behind: BaseException | None, recorder: ExchangeRecorder
+    ) -> Episode | Failed:
+        """Return the episode as one that failed, by the request's error `behind` or else by the function's own."""
+        if behind is not None:
             kind = self.failure_policy.classify(behind, waiting_for="model")
         else:
             kind = self.failure_policy.classify(error, waiting_for="environment")
@@ -111,6 +123,15 @@ class CapturedRollout:
         fail(episode, error, kind)
         _count(episode, recorder)
         return episode
+
+
+def _error_of_endpoint(error: BaseException, model: Any) -> openai.APIError | None:
+    """Return the error of a request to the model's endpoint, by whatever client, that `error` is or came from."""
+    endpoint = getattr(model, "inference_base_url", None)
+    for link in error_chain(error):
+        if endpoint and isinstance(link, openai.APIError) and str(link.request.url).startswith(endpoint):
+            return link
+    return None
 
 
 def _keep_own_reward(episode: Episode) -> None:

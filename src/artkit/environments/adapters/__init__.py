@@ -1,0 +1,22 @@
+"""Worlds that people already have, as environments and scenarios; their packages are loaded when they are used."""
+
+from __future__ import annotations
+
+from artkit.environments.adapters.gymnasium import GymnasiumEnvironment, GymnasiumScenario
+from artkit.environments.adapters.reasoning_gym import (
+    ReasoningGymScenario,
+    reasoning_gym_scenarios,
+    reasoning_gym_score,
+)
+from artkit.environments.adapters.textarena import TextArenaEnvironment, TextArenaScenario, textarena_scenarios
+
+__all__ = [
+    "GymnasiumEnvironment",
+    "GymnasiumScenario",
+    "ReasoningGymScenario",
+    "TextArenaEnvironment",
+    "TextArenaScenario",
+    "reasoning_gym_scenarios",
+    "reasoning_gym_score",
+    "textarena_scenarios",
+]
