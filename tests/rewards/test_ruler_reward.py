@@ -653,7 +653,7 @@ async def test_a_cap_that_cannot_be_held_is_refused() -> None:
         {"max_concurrent": "5"}, {"extra_litellm_params": 3},
         {"max_failure_rate": 1.5}, {"max_cost_usd": 0}, {"max_cached_groups": -1}, {"on_error": "ignore"},
     ],
-    ids=lambda settings: "-".join(settings),
+    ids="-".join,
 )  # fmt: skip
 def test_a_setting_that_cannot_work_is_refused_when_it_is_made(settings) -> None:
     """Before a rollout was paid for."""
