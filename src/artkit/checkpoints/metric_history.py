@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from array import array
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from artkit.checkpoints.history_lines import Row, lines_of, may_hold, rows_of
 from artkit.checkpoints.narrow_rows import NarrowRows
@@ -181,32 +182,35 @@ class MetricHistory:
         if columns is None:
             return False
         steps, by_metric = columns
-        if not all(type(step) is int and 0 <= step <= _MAX_STEP for step in steps):
+        if not _are_steps(steps):
             return False
         for name, numbers in by_metric.items():
-            found = [
-                (step, value)
-                for step, value in zip(steps, numbers, strict=True)
-                if value is not None and -_MAX <= value <= _MAX
-            ]
-            if found:
-                self._names.add(name)
-                self._columns.setdefault(name, _Column()).extend(found)
+            self._extend(name, steps, numbers)
         return True
 
     def _add_rows(self, rows: list[Row], wanted: frozenset[str] | None = None) -> None:
-        of_step = [(step, row) for row in rows if (step := _step_of(row)) is not None]
-        self._skipped += len(rows) - len(of_step)
+        steps: list[Any] = [row.get("step") for row in rows]
+        if not _are_steps(steps):
+            of_step = [(step, row) for row in rows if (step := _step_of(row)) is not None]
+            self._skipped += len(rows) - len(of_step)
+            steps, rows = [step for step, _ in of_step], [row for _, row in of_step]
         for name in set().union(*rows) - _NOT_METRICS if wanted is None else wanted:
-            values = [
-                (step, value)
-                for step, row in of_step
-                if isinstance(value := row.get(name), int | float) and -_MAX <= value <= _MAX
+            self._extend(name, steps, [row.get(name) for row in rows])
+
+    def _extend(self, name: str, steps: list[int], numbers: list[Any]) -> None:
+        """Add the value of a metric at each of `steps`, where it is a finite number."""
+        # Nearly always all are; a sum that is finite is one of finite numbers.
+        if set(map(type, numbers)) != {float} or not math.isfinite(sum(numbers)):
+            found = [
+                (step, number)
+                for step, number in zip(steps, numbers, strict=True)
+                if isinstance(number, int | float) and -_MAX <= number <= _MAX
             ]
-            if values:
-                self._names.add(name)
-                if self._held is None or name in self._held:
-                    self._columns.setdefault(name, _Column()).extend(values)
+            steps, numbers = [step for step, _ in found], [number for _, number in found]
+        if numbers:
+            self._names.add(name)
+            if self._held is None or name in self._held:
+                self._columns.setdefault(name, _Column()).extend(steps, numbers)
 
 
 class _Namer(MetricHistory):
@@ -231,9 +235,9 @@ class _Column:
         self._steps = array("q")
         self._numbers = array("d")
 
-    def extend(self, values: list[tuple[int, float]]) -> None:
-        self._steps.extend([step for step, _ in values])
-        self._numbers.extend([value for _, value in values])
+    def extend(self, steps: list[int], numbers: list[float]) -> None:
+        self._steps.extend(steps)
+        self._numbers.extend(numbers)
 
     def values(self, at: Collection[int] | None) -> dict[int, float]:
         rows = zip(self._steps, self._numbers, strict=True)
@@ -246,6 +250,10 @@ class _Column:
 def _without_marks(metrics: frozenset[str]) -> frozenset[str] | None:
     """Return `metrics`, or None where one has the mark for bytes that are no text: only whole rows have those."""
     return None if any("\ufffd" in metric for metric in metrics) else metrics
+
+
+def _are_steps(steps: list[Any]) -> bool:
+    return set(map(type, steps)) <= {int} and (not steps or 0 <= min(steps) <= max(steps) <= _MAX_STEP)
 
 
 def _step_of(row: Row) -> int | None:
