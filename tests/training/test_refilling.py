@@ -217,7 +217,7 @@ async def test_a_batch_of_which_nothing_could_be_scored_is_not_refilled(workshop
             train=in_order(workshop, *"abcdefgh"), reward=broken, settings={"max_extra_groups": 4}
         ).run()
 
-    assert asked == [*"abcdef"]
+    assert sorted(asked) == [*"abcdef"]
 
 
 def test_the_plan_tells_of_the_budget_and_of_one_that_does_nothing(workshop: Any) -> None:
