@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from artkit.errors import ConfigurationError, RewardError
 from artkit.rewards.adapter import Answer, OnError, RewardAdapter, check_on_error
 from artkit.rewards.graders.text_grader import makes_grader
-from artkit.rewards.off_loop import is_async, off_loop_slots, run_off_loop
+from artkit.rewards.off_loop import is_async, off_loop_slots
 from artkit.rewards.settings import check_positive
-from artkit.transport import own_cancellation
+from artkit.transport import own_cancellation, run_off_loop
 
 if TYPE_CHECKING:
     import art
@@ -77,7 +77,9 @@ class ProgrammaticReward(RewardAdapter):
         else:
             async with off_loop_slots:
                 self._begin(deadline)
-                answer = await run_off_loop(lambda: self.fn(trajectory))
+                answer = await run_off_loop(
+                    lambda: self.fn(trajectory), what="a function that scores", error=RewardError
+                )
         return await answer if inspect.isawaitable(answer) else answer
 
     def _begin(self, deadline: asyncio.Timeout) -> None:

@@ -13,6 +13,7 @@ from artkit.transport.errors import (
     retry_after_s,
     status_code,
 )
+from artkit.transport.off_loop import run_off_loop
 from artkit.transport.openai_client import OpenAISamplingClient
 from artkit.transport.retry import RetryPolicy, call_with_retry, complete_with_retry
 from artkit.transport.sampling_client import SamplingClient, SamplingRequest
@@ -35,6 +36,7 @@ __all__ = [
     "is_retryable",
     "own_cancellation",
     "retry_after_s",
+    "run_off_loop",
     "sampling_session",
     "status_code",
 ]

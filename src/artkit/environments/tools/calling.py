@@ -9,9 +9,9 @@ import math
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from artkit.environments.tools.off_loop import run_off_loop
 from artkit.environments.tools.result import ToolResult
-from artkit.errors import ArtkitError, ToolError
+from artkit.errors import ArtkitError, EnvironmentContractError, ToolError
+from artkit.transport import run_off_loop
 
 if TYPE_CHECKING:
     from artkit.environments.tools.mark import Tool
@@ -61,7 +61,7 @@ async def call_tool(
 async def _run(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     if inspect.iscoroutinefunction(method):
         return await method(**values)
-    returned = await run_off_loop(functools.partial(method, **values))
+    returned = await run_off_loop(functools.partial(method, **values), what="a tool", error=EnvironmentContractError)
     return await returned if inspect.isawaitable(returned) else returned
 
 

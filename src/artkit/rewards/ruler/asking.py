@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from artkit.bridge import is_serving_unavailable, no_capture
 from artkit.episodes import FailureKind, FailureRecord
-from artkit.errors import ArtkitError, ConfigurationError, JudgeError, OutageError
+from artkit.errors import ArtkitError, ConfigurationError, JudgeError, OutageError, RewardError
 from artkit.rewards.judges import Judge, JudgeReply, Messages, judge_name, read_reply
-from artkit.rewards.off_loop import is_async, run_off_loop
+from artkit.rewards.off_loop import is_async
 from artkit.rewards.ruler.prompt import correction, prompt_length
 from artkit.rewards.ruler.verdict import Verdict, read_verdict
 from artkit.transport import (
@@ -22,6 +22,7 @@ from artkit.transport import (
     is_fatal,
     is_retryable,
     own_cancellation,
+    run_off_loop,
     status_code,
 )
 
@@ -133,5 +134,9 @@ class Asking:
 async def _call(judge: Judge, messages: Messages) -> object:
     """Call a judge; one that is not plainly async runs in a thread, for it may take as long as it likes."""
     copies = [dict(message) for message in messages]
-    answer: object = judge(copies) if is_async(judge) else await run_off_loop(lambda: judge(copies))
+    answer: object = (
+        judge(copies)
+        if is_async(judge)
+        else await run_off_loop(lambda: judge(copies), what="a judge", error=RewardError)
+    )
     return await answer if inspect.isawaitable(answer) else answer
