@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from artkit.errors import ConfigurationError
 from artkit.scenarios.content import content_digest
 
 rows = st.recursive(
@@ -47,3 +50,37 @@ def test_objects_are_their_fields_and_addresses_do_not_count() -> None:
     assert content_digest(Point(1)) != content_digest(Point(2))
     assert content_digest(object()) == content_digest(object())
     assert content_digest(partial(turned, [])) == content_digest(partial(turned, []))
+
+
+def test_arrays_are_the_numbers_in_them() -> None:
+    """The repr of a long one leaves out its middle, and two tasks would be one."""
+    numbers = list(range(2_000))
+    other = [*numbers[:1_000], -1, *numbers[1_001:]]
+
+    assert content_digest({"x": np.array(numbers)}) == content_digest({"x": numbers})
+    assert content_digest({"x": np.array(numbers)}) != content_digest({"x": np.array(other)})
+    assert content_digest([np.float64(0.5), np.int64(3), np.str_("é")]) == content_digest([0.5, 3, "é"])
+
+
+def test_pictures_are_their_pixels() -> None:
+    """Data of pictures often has one prompt for all of them."""
+    image = pytest.importorskip("PIL.Image")
+    red, green = (image.new("RGB", (2, 2), color) for color in ("red", "green"))
+
+    assert content_digest({"image": red}) == content_digest({"image": red.copy()})
+    assert content_digest({"image": red}) != content_digest({"image": green})
+
+
+def test_a_digest_is_the_same_in_every_version_of_python() -> None:
+    """Which letters a repr shows as they are follows the Unicode tables of the interpreter; this one is new in 3.12."""
+    assert content_digest("\U0001fae8") == "51a33ad815624d9ef7d060719eec0bac2fb33392eba63d6df636e5360036de29"
+
+
+def test_what_is_nested_too_deep_is_refused() -> None:
+    """And not a crash of whatever asked."""
+    value: Any = 0
+    for _ in range(5_000):
+        value = [value]
+
+    with pytest.raises(ConfigurationError, match="a list is nested too deep"):
+        content_digest(value)

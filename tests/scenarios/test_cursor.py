@@ -20,6 +20,17 @@ def test_cursor_survives_json(cursor: Cursor) -> None:
     assert Cursor.from_dict(json.loads(json.dumps(cursor.as_dict()))) == cursor
 
 
+def test_a_cursor_keeps_the_fingerprint_of_what_was_read() -> None:
+    """It says nothing about the place: two cursors of one place are equal."""
+    cursor = Cursor(0, 4, fingerprint="abc")
+
+    assert Cursor.from_dict(json.loads(json.dumps(cursor.as_dict()))).fingerprint == "abc"
+    assert cursor == Cursor(0, 4)
+    assert Cursor(0, 4).as_dict() == {"epoch": 0, "position": 4}
+    with pytest.raises(ConfigurationError, match=r"fingerprint=7\) is no text"):
+        Cursor.from_dict({"epoch": 0, "position": 4, "fingerprint": 7})
+
+
 @given(cursors, cursors)
 def test_cursors_are_ordered_as_the_run_goes(left: Cursor, right: Cursor) -> None:
     """An epoch outweighs every position."""

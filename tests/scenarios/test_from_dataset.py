@@ -85,6 +85,24 @@ def test_nulls_that_arrow_filled_in_are_not_sent() -> None:
     assert from_dataset(dataset) == from_dataset(dataset.to_iterable_dataset()) == expected
 
 
+def test_nulls_of_blocks_are_not_sent_either() -> None:
+    """A block of text that also has `"image_url": null` is refused by servers."""
+    blocks = [{"type": "text", "text": "hi"}, {"type": "image_url", "image_url": {"url": "data:A"}}]
+    dataset = Dataset.from_list([{"id": "a", "prompt": [{"role": "user", "content": blocks}]}])
+
+    assert from_dataset(dataset)[0].messages == [{"role": "user", "content": blocks}]
+
+
+def test_rows_of_arrays_are_named_as_rows_of_numbers() -> None:
+    """The format that a dataset is set to makes no other task, and the middle of a long array does."""
+    numbers = list(range(2_000))
+    dataset = Dataset.from_dict({"prompt": ["x", "x"], "series": [numbers, [*numbers[:1_000], 0, *numbers[1_001:]]]})
+    plain = [item.id for item in from_dataset(dataset)]
+
+    assert [item.id for item in from_dataset(dataset.with_format("numpy"))] == plain
+    assert len(set(plain)) == 2
+
+
 def test_nulls_that_a_user_wrote_are_kept() -> None:
     """In plain rows a null is a value."""
     tools = [{"function": {"name": "add", "parameters": {"properties": {"a": {"default": None}}}}}]

@@ -10,7 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from artkit.errors import ConfigurationError
-from artkit.scenarios import PromptScenario, Scenario, find_leaks
+from artkit.scenarios import PromptScenario, Scenario, find_leaks, leaks
+
+
+class Game(PromptScenario):
+    seed: int
 
 
 class Board(Scenario):
@@ -45,6 +49,14 @@ def test_a_type_of_ones_own_is_compared_by_its_content() -> None:
     assert find_leaks(train, validation) == (("a", "d"), ("b", "e"))
 
 
+def test_what_a_subclass_adds_to_the_prompt_is_part_of_the_task() -> None:
+    """One prompt for all games, and a seed that tells them apart."""
+    train, validation = Game(id="a", messages="Play.", seed=1), Game(id="b", messages="play", seed=1)
+
+    assert find_leaks([train], [validation], match="normalised") == (("a", "b"),)
+    assert find_leaks([train], [Game(id="b", messages="Play.", seed=2)]) == ()
+
+
 def test_scenarios_that_are_an_id_are_told_apart_by_it() -> None:
     """Their environment draws everything else from it; of an object of another kind nothing more is known."""
     assert find_leaks([Scenario(id="seed-1")], [Scenario(id="seed-2")]) == ()
@@ -65,6 +77,7 @@ def test_scenarios_that_are_an_id_are_told_apart_by_it() -> None:
         ("cafe\u0301", "CAFÉ"),
         ("Straße", "STRASSE"),
         ("What is x²?", "what is x^2"),
+        ("\ufeffco\u00adoperate\u200b", "cooperate"),
     ],
 )
 def test_normalising_finds_what_reads_the_same(one: str, other: str) -> None:
@@ -99,6 +112,29 @@ def test_normalising_does_not_see_case_and_space_around(text: str, space: str) -
     """Whatever the text is."""
     assert leak(text, space + text + space)
     assert leak(text.casefold(), text.casefold().upper().casefold())
+
+
+# Letters that normalising changes, and what it takes away between them.
+AWKWARD = "aAbB1\u00b2\u1d43\u2081\uff21\ufb01e\u00e9\u00c9\u0301\u200b\u00ad'\u2019!?.\u3002_^- \n\u00dfS\u017f\u0130\u304b\uff9e\u304c"
+
+
+@given(st.lists(st.text(AWKWARD, min_size=1, max_size=3), max_size=30), st.sampled_from(["exact", "normalised"]))
+def test_no_leak_is_missed_for_being_looked_for_quickly(texts: list[str], match: str) -> None:
+    """Most scenarios are told apart before their content is made: what comes out is as if all of it had been."""
+    sides = [[PromptScenario(id=f"{side}{n}", messages=text) for n, text in enumerate(texts)] for side in "ab"]
+    contents = [[leaks._content(scenario, match) for scenario in side] for side in sides]
+
+    assert find_leaks(*sides, match=match) == tuple(
+        (sides[0][contents[0].index(content)].id, scenario.id)
+        for content, scenario in zip(contents[1], sides[1], strict=True)
+    )
+
+
+@given(st.text(AWKWARD, min_size=1, max_size=4), st.text(AWKWARD, min_size=1, max_size=4))
+def test_what_reads_the_same_has_the_same_letters(one: str, other: str) -> None:
+    """They are what is looked at first."""
+    if leaks._normalised(one) == leaks._normalised(other):
+        assert leaks._letters(one) == leaks._letters(other)
 
 
 def test_only_the_texts_of_messages_are_normalised() -> None:

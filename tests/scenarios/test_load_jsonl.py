@@ -6,6 +6,7 @@ import gzip
 import json
 import pickle
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -106,6 +107,16 @@ def test_a_bad_line_is_named_with_file_line_and_field(tmp_path: Path, line: str,
         load_jsonl(file)
 
 
+def test_a_row_that_is_nested_too_deep_to_be_named_is_a_bad_line(tmp_path: Path) -> None:
+    """It may be skipped as any other."""
+    deep = '{"prompt": "x", "label": ' + "[" * 900 + "]" * 900 + "}"
+    file = write(tmp_path / "data.jsonl", '{"prompt": "x"}', deep)
+
+    with pytest.raises(ConfigurationError, match=r"line 2: a dict is nested too deep to be told from others"):
+        load_jsonl(file)
+    assert load_jsonl(file, on_bad_line="skip").skipped == 1
+
+
 def test_a_line_that_is_no_utf8_is_named(tmp_path: Path) -> None:
     """Replacing letters would change the task."""
     file = tmp_path / "data.jsonl"
@@ -176,6 +187,56 @@ def test_conversations_may_be_turns_of_sharegpt_and_parts_json_text(tmp_path: Pa
     ]
 
 
+def test_a_conversation_may_be_json_text(tmp_path: Path) -> None:
+    """Tables of text keep it so; the model must not be shown the JSON. Any other JSON is what the prompt says."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hi"}]
+    texts = [json.dumps(messages), json.dumps([{"from": "human", "value": "hi"}]), "[1, 2]", '[{"key": 1}]', "[]", "[x"]
+    file = write(tmp_path / "data.jsonl", *(json.dumps({"prompt": text}) for text in texts))
+
+    assert [item.messages for item in load_jsonl(file)] == [
+        messages,
+        messages[1:],
+        *([{"role": "user", "content": text}] for text in texts[2:]),
+    ]
+
+
+def test_json_text_is_as_strict_as_a_line(tmp_path: Path) -> None:
+    """What no line may hold, none of its fields may."""
+    file = write(tmp_path / "data.jsonl", json.dumps({"prompt": "x", "metadata": '{"level": NaN}'}))
+
+    with pytest.raises(ConfigurationError, match="line 1: field 'metadata': Input should be a valid dictionary"):
+        load_jsonl(file)
+
+
+def test_a_field_may_be_inside_of_another(tmp_path: Path) -> None:
+    """Sets made for other trainers keep the answer so; what no part takes is still kept."""
+    row = {"prompt": "x", "reward_model": {"style": "rule", "truth": "5"}, "info": {"index": 7}, "a.b": "kept"}
+    file = write(tmp_path / "data.jsonl", json.dumps(row), json.dumps({"prompt": "y", "info": {"index": 8}}))
+    names = {"id_key": "info.index", "label_key": "reward_model.truth"}
+
+    assert load_jsonl(file, **names, limit=1) == [
+        PromptScenario(id="7", messages="x", label="5", metadata={"reward_model": {"style": "rule"}, "a.b": "kept"})
+    ]
+    assert load_jsonl(file, label_key="a.b", limit=1)[0].label == "kept"
+    with pytest.raises(ConfigurationError, match=r"line 2: field 'reward_model\.truth' is missing .*'prompt', 'info'"):
+        load_jsonl(file, **names)
+
+
+def test_two_parts_may_be_of_one_field(tmp_path: Path) -> None:
+    """A question that names itself, or a text to repeat."""
+    file = write(tmp_path / "data.jsonl", '{"q": "x", "level": 1}')
+
+    assert load_jsonl(file, id_key="q", prompt_key="q", label_key="q") == [
+        PromptScenario(id="x", messages="x", label="x", metadata={"level": 1})
+    ]
+
+
+def test_what_is_no_type_of_scenarios_is_refused(tmp_path: Path) -> None:
+    """Before a row is read."""
+    with pytest.raises(ConfigurationError, match="scenario_type=<class 'dict'> is no class of scenarios"):
+        load_jsonl(write(tmp_path / "data.jsonl", "{}"), dict)  # type: ignore[type-var]
+
+
 def test_a_speaker_that_is_not_known_is_refused(tmp_path: Path) -> None:
     """What a "judge" says is neither the user's nor the model's."""
     file = write(tmp_path / "data.jsonl", '{"prompt": [{"from": "judge", "value": "hi"}]}')
@@ -205,6 +266,23 @@ def test_a_renamed_field_of_ones_own_type_is_there_once(tmp_path: Path) -> None:
     assert load_jsonl(file, Labelled, label_key="answer", limit=1) == [Labelled(id="a", label="5")]
     with pytest.raises(ConfigurationError, match="line 2: field 'label' is there twice, once as 'answer'"):
         load_jsonl(file, Labelled, label_key="answer")
+
+
+@pytest.mark.parametrize("extra", ["forbid", "ignore"])
+def test_a_field_that_was_renamed_away_is_said_to_be(tmp_path: Path, extra: Literal["forbid", "ignore"]) -> None:
+    """The row has it, so "Field required" would be no help."""
+
+    class Asked(Scenario, extra=extra):
+        question: str
+
+    file = write(tmp_path / "data.jsonl", '{"id": "a", "question": "x"}')
+
+    with pytest.raises(
+        ConfigurationError,
+        match=r"line 1: field 'question' is renamed to 'prompt', which Asked has no .*leave prompt_key='question' out",
+    ):
+        load_jsonl(file, Asked, prompt_key="question")
+    assert load_jsonl(file, Asked) == [Asked(id="a", question="x")]
 
 
 def test_a_subclass_of_the_prompt_scenario_takes_its_own_fields(tmp_path: Path) -> None:
@@ -291,6 +369,16 @@ def test_a_row_that_repeats_another_is_merged_on_request(tmp_path: Path) -> None
 
     assert loaded == load_jsonl(write(tmp_path / "data.jsonl", *rows[:2]))
     assert loaded.merged == 2
+
+
+@pytest.mark.parametrize("id_key", ["id", "key"])
+def test_a_row_without_an_id_that_repeats_another_is_said_to(tmp_path: Path, id_key: str) -> None:
+    """The user never saw the hash that is its id."""
+    row = '{"prompt": "x"}' if id_key == "id" else '{"prompt": "x", "key": null}'
+    file = write(tmp_path / "data.jsonl", row, '{"id": "a", "key": "a", "prompt": "x"}', row)
+
+    with pytest.raises(ConfigurationError, match=r"line 3: the same as .*line 1, and neither has an id .*id_key="):
+        load_jsonl(file, id_key=id_key)
 
 
 def test_two_tasks_under_one_id_are_never_merged(tmp_path: Path) -> None:

@@ -94,3 +94,12 @@ def test_a_text_that_is_no_utf8_says_in_which_rows(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match=r"data\.parquet: no Parquet: .*utf-8"):
         load_parquet(file)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    """One of the two would be lost, as with a key that comes twice."""
+    file = tmp_path / "data.parquet"
+    pq.write_table(pa.table([pa.array(["x"]), pa.array(["y"])], names=["prompt", "prompt"]), file)
+
+    with pytest.raises(ConfigurationError, match=r"data\.parquet: the column 'prompt' is there twice"):
+        load_parquet(file)

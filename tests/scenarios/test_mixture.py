@@ -128,7 +128,9 @@ def test_a_scenario_is_of_the_task_it_came_with() -> None:
 
     assert [mixed.task_of(item) for item in mixed.scenarios] == ["a", "a", "b"]
     assert mixed.task_of(Scenario(id="b0")) == "b"
-    with pytest.raises(ConfigurationError, match=r"is no scenario of the mixture .*its tasks are 'a', 'b'"):
+    with pytest.raises(
+        ConfigurationError, match=r"is no scenario of the mixture .*its tasks are 'a', 'b'; for .*task_of"
+    ):
         mixed.task_of(Scenario(id="c0"))
 
 
@@ -168,12 +170,20 @@ def test_fingerprint_tells_everything_that_decides_the_batches() -> None:
             r"'a' and 'b' both have a scenario 'x' .*rename one, as in .*'id': 'b-x'",
         ),
         ({"a": ([Scenario(id="x")] * 2, 1)}, "come more than once: 'x'"),
+        ({"a": [Scenario(id="x"), Scenario(id="y")]}, "the task 'a' is a list, not its scenarios and its weight"),
+        ({"a": (Scenario(id="x"),)}, "the task 'a' is a tuple, not its scenarios and its weight"),
+        ([("a", ([Scenario(id="x")], 1))], "tasks is a list, which names no task"),
     ],
 )
 def test_tasks_that_cannot_be_mixed_are_refused(given_tasks, words: str) -> None:
     """Before anything is spent."""
     with pytest.raises(ConfigurationError, match=words):
         ScenarioMixture(given_tasks)
+
+
+def test_a_task_may_be_any_iterable() -> None:
+    """As the scenarios of an order may."""
+    assert ScenarioMixture({"a": ((Scenario(id=name) for name in "xy"), 1)}).counts == {"a": 2}
 
 
 def test_an_epoch_without_a_task_is_refused() -> None:

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios import PromptScenario, Scenario, split_scenarios
+
+
+class Deal(Scenario):
+    cards: str
+
 
 names = st.lists(st.text(min_size=1, max_size=4), unique=True, max_size=30)
 shares = st.floats(0.01, 0.99)
@@ -65,16 +74,73 @@ def test_a_group_stays_on_one_side(numbers: list[int], share: float) -> None:
     assert not {item.id[0] for item in split.train} & {item.id[0] for item in split.validation}
 
 
+def test_a_group_is_the_same_in_every_process() -> None:
+    """The words for a set follow the seed of the hashes, and a resumed run would be validated on what it trained on."""
+    sides = {
+        subprocess.run(
+            [sys.executable, "-c", SPLIT], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=True
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+
+    assert len(sides) == 1
+
+
+SPLIT = """
+from artkit.scenarios import Scenario, split_scenarios
+
+items = [Scenario(id=str(number)) for number in range(60)]
+groups = split_scenarios(items, validation=0.5, group_by=lambda item: {item.id[-1], "document", "page"})
+print([item.id for item in groups.validation])
+"""
+
+
 def test_one_task_under_two_ids_is_refused_on_two_sides() -> None:
     """Its answer would be trained on and then asked for; together on one side it is harmless."""
     items = [PromptScenario(id=str(number), messages="What is 2 + 3?") for number in range(20)]
 
-    with pytest.raises(ConfigurationError, match=r"tasks are on both sides: '\d+' in train is '\d+' in validation"):
+    for match in ("exact", "normalised"):
+        with pytest.raises(
+            ConfigurationError,
+            match=r"tasks are on both sides: '\d+' in train is '\d+' in validation .*group_by=lambda s: s\.messages, or",
+        ) as caught:
+            split_scenarios(items, validation=0.5, match=match)
+        assert "near-duplicates" not in str(caught.value)
+    assert len(split_scenarios(items, validation=0.5, group_by=lambda s: s.messages).train) in (0, 20)
+
+
+def test_the_way_out_that_is_named_is_one() -> None:
+    """Also for a type of one's own, and where there are groups already."""
+    items = [Deal(id=str(number), cards="AK") for number in range(20)]
+
+    with pytest.raises(ConfigurationError, match=r"group_by=lambda s: dict\(s\) \| {'id': None}, or"):
         split_scenarios(items, validation=0.5)
-    assert len(split_scenarios(items, validation=0.5, group_by=lambda item: item.messages[0]["content"]).train) in (
-        0,
-        20,
-    )
+    assert len(split_scenarios(items, validation=0.5, group_by=lambda s: dict(s) | {"id": None}).train) in (0, 20)
+    with pytest.raises(ConfigurationError, match="keep them together with a group_by= that gives both the same, or"):
+        split_scenarios(items, validation=0.5, group_by=lambda s: s.id)
+
+
+def test_duplicates_and_near_duplicates_are_counted_apart() -> None:
+    """What allows the ones does not help against the others."""
+    items = [PromptScenario(id=str(n), messages="What is 2 + 3?" + " " * (n // 2)) for n in range(40)]
+
+    with pytest.raises(ConfigurationError, match=r"tasks are on both sides, \d+ of them letter by letter: '\d+' in"):
+        split_scenarios(items, validation=0.5)
+    with pytest.raises(ConfigurationError, match=r"in another spelling: .*match=\"exact\" allows near-duplicates"):
+        split_scenarios(items, validation=0.5, group_by=lambda s: s.messages)
+    split_scenarios(items, validation=0.5, group_by=lambda s: s.messages, match="exact")
+
+
+@pytest.mark.parametrize("name", ["group_by", "stratify_by"])
+def test_the_name_of_a_column_is_no_function(name: str) -> None:
+    """It is the first guess of who knows other libraries; what works is shown."""
+    items = [PromptScenario(id="a", messages="x", metadata={"doc": 1})]
+
+    with pytest.raises(
+        ConfigurationError,
+        match=rf"{name}='doc' is no function .*{name}=lambda s: s\.metadata\['doc'\], or s\.doc where",
+    ):
+        split_scenarios(items, **{name: "doc"})
 
 
 def test_a_near_duplicate_on_two_sides_is_refused_unless_allowed() -> None:

@@ -217,6 +217,69 @@ async def test_an_error_of_the_source_is_raised_as_it_is() -> None:
         await take(ScenarioStream(broken()), 1)
 
 
+@pytest.mark.parametrize(("error", "raised"), [(SystemExit(3), SystemExit), (asyncio.CancelledError(), RuntimeError)])
+def test_a_source_that_gives_up_does_not_leave_the_run_waiting(
+    error: BaseException, raised: type[BaseException]
+) -> None:
+    """Its thread ended, and the run would wait for ever; that the run was cancelled nobody may believe either."""
+
+    def broken() -> Iterator[Scenario]:
+        yield Scenario(id="a")
+        raise error
+
+    with pytest.raises(raised):
+        asyncio.run(asyncio.wait_for(take(ScenarioStream(broken()), 2), 30))
+
+
+async def test_what_a_source_hands_out_after_a_cancel_is_known_to_be_lost() -> None:
+    """Going on from there would leave one scenario out, in silence."""
+    asked, release = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[Scenario]:
+        yield Scenario(id="a")
+        asked.set()
+        release.wait(30)
+        yield Scenario(id="b")
+
+    stream = ScenarioStream(slow())
+    reading = asyncio.create_task(take(stream, 2))
+    await asyncio.to_thread(asked.wait, 30)
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    release.set()
+
+    with pytest.raises(ResumeError, match="the source stands at item 2"):
+        await take(stream, 2, Cursor(0, 1))
+
+
+class Told(Seekable):
+    """A source that says what came before, and a part of it is another one on resume."""
+
+    def __init__(self, size: int, letters: str) -> None:
+        super().__init__(size)
+        self.letters = letters
+
+    def __iter__(self) -> Iterator[Scenario]:
+        while self.position < self.size:
+            self.position += 1
+            yield Scenario(id=self.letters[self.position - 1])
+
+    @property
+    def fingerprint(self) -> str:
+        return self.letters[: self.position]
+
+
+async def test_a_source_that_says_what_came_before_is_not_resumed_over_another() -> None:
+    """Some scenarios would be trained on twice and others never; what comes later may change, and grow."""
+    first, _ = await take(ScenarioStream(Told(4, "abcd")), 2)
+    assert first.cursor.fingerprint == "ab"
+
+    assert ids(await take(ScenarioStream(Told(5, "abxyz")), 2, first.cursor)) == [["x", "y"], ["z"]]
+    with pytest.raises(ResumeError, match=r"first 2 scenarios of the source are others .*resume=\"never\""):
+        await take(ScenarioStream(Told(4, "bacd")), 2, first.cursor)
+
+
 async def test_an_item_without_an_id_is_refused() -> None:
     """Its episodes could not be told apart."""
     with pytest.raises(ConfigurationError, match="item 1 of the source is a dict without an id"):

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import tracemalloc
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from artkit.errors import ConfigurationError
-from artkit.scenarios import PromptScenario, Scenario, ScenarioStream, load_jsonl, stream_jsonl
+from artkit.errors import ConfigurationError, ResumeError
+from artkit.scenarios import (
+    Cursor,
+    JsonlStream,
+    PromptScenario,
+    Scenario,
+    ScenarioBatch,
+    ScenarioStream,
+    load_jsonl,
+    stream_jsonl,
+)
 
 
 class Number(Scenario):
@@ -74,6 +85,53 @@ def test_a_run_over_a_file_resumes_with_the_same_batches(
     done = data.draw(st.integers(1, len(whole)))
 
     assert asyncio.run(batches(whole[done - 1].cursor)) == whole[done:]
+
+
+async def batches_of(source: JsonlStream[Number], start: Cursor = Cursor()) -> list[ScenarioBatch[Number]]:
+    return [batch async for batch in ScenarioStream(source).batches(2, start)]
+
+
+@pytest.mark.parametrize("on_bad_line", ["raise", "skip"])
+async def test_a_run_is_not_resumed_over_another_file(tmp_path: Path, on_bad_line: Literal["raise", "skip"]) -> None:
+    """Neither one with other rows before its place, nor one that is shorter, nor one that is read as something else."""
+    lines = [*rows(4), *(["{"] if on_bad_line == "skip" else []), *rows(6)[4:]]
+    cursor = (await batches_of(stream_jsonl(write(tmp_path / "a.jsonl", *lines), Number, on_bad_line="skip")))[1].cursor
+    others = [
+        stream_jsonl(write(tmp_path / "b.jsonl", *lines[::-1]), Number, on_bad_line="skip"),
+        stream_jsonl(write(tmp_path / "c.jsonl", *lines[:3]), Number, on_bad_line=on_bad_line),
+        stream_jsonl(write(tmp_path / "d.jsonl", *lines), Number, start=1, on_bad_line="skip"),
+        stream_jsonl(tmp_path / "a.jsonl", prompt_key="id", on_bad_line="skip"),
+    ]
+
+    for other in others:
+        with pytest.raises(ResumeError, match="the first 4 scenarios of the source are others"):
+            await batches_of(other, cursor)
+
+
+async def test_a_file_that_moved_and_grew_is_resumed(tmp_path: Path) -> None:
+    """Where it lies, how it is packed and what comes later is none of the past."""
+    cursor = (await batches_of(stream_jsonl(write(tmp_path / "a.jsonl", *rows(3)), Number)))[-1].cursor
+    moved = tmp_path / "b.jsonl.gz"
+    moved.write_bytes(gzip.compress("\r\n".join(rows(5)).encode()))
+
+    (batch,) = await batches_of(stream_jsonl(moved, Number), cursor)
+
+    assert [item.id for item in batch.items] == ["3", "4"]
+
+
+@given(st.lists(st.booleans(), max_size=8), st.integers(0, 8))
+def test_a_fingerprint_is_the_same_whether_read_or_passed_over(
+    tmp_path_factory: pytest.TempPathFactory, good: list[bool], position: int
+) -> None:
+    """It names what lies before the position, however the position was reached."""
+    lines = [row if is_good else "{" for row, is_good in zip(rows(8), good, strict=False)]
+    file = write(tmp_path_factory.mktemp("rows") / "data.jsonl", *lines)
+    read, passed = (stream_jsonl(file, Number, on_bad_line="skip") for _ in range(2))
+    position = len(list(islice(read, position)))
+    passed.seek(position)
+
+    assert passed.fingerprint == read.fingerprint
+    assert list(passed) == list(read)
 
 
 def test_lines_that_are_passed_over_are_not_looked_at(tmp_path: Path) -> None:

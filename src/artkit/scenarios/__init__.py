@@ -15,10 +15,12 @@ from artkit.scenarios.prompt_scenario import PromptScenario
 from artkit.scenarios.scenario import Scenario
 from artkit.scenarios.split import Split, split_scenarios
 from artkit.scenarios.stream import ScenarioStream
+from artkit.scenarios.stream_dataset import DatasetStream, stream_dataset
 from artkit.scenarios.stream_jsonl import JsonlStream, stream_jsonl
 
 __all__ = [
     "Cursor",
+    "DatasetStream",
     "JsonlStream",
     "LoadedScenarios",
     "PromptScenario",
@@ -33,5 +35,6 @@ __all__ = [
     "load_jsonl",
     "load_parquet",
     "split_scenarios",
+    "stream_dataset",
     "stream_jsonl",
 ]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
+
+from artkit.scenarios.jsonl_lines import decode
 
 __all__ = ["as_messages", "from_text", "without_nulls"]
 
@@ -17,9 +18,14 @@ def as_messages(prompt: Any, *, is_columnar: bool) -> Any:
 
     Args:
         prompt: A list of messages, of ShareGPT turns (`{"from": "human", "value": "…"}`), or an object of equally long
-            columns (`{"role": […], "content": […]}`), which is how some versions of datasets give a list of objects.
+            columns (`{"role": […], "content": […]}`), which is how some versions of datasets give a list of objects; a
+            list may be JSON text.
         is_columnar: Whether it comes from Arrow; see `without_nulls`.
     """
+    if isinstance(prompt, str):
+        # Reading every text as JSON would take longer than all the rest.
+        turns: Any = from_text(prompt) if prompt.lstrip().startswith("[") else None
+        return [_message(turn, is_columnar=False) for turn in turns] if _are_turns(turns) else prompt
     if isinstance(prompt, Mapping) and prompt and all(isinstance(column, list) for column in prompt.values()):
         if len({len(column) for column in prompt.values()}) > 1:
             return prompt
@@ -29,6 +35,18 @@ def as_messages(prompt: Any, *, is_columnar: bool) -> Any:
     return [_message(turn, is_columnar=is_columnar) for turn in prompt]
 
 
+def _are_turns(value: Any) -> bool:
+    """Whether JSON text is a conversation: any other JSON is a text that the prompt consists of."""
+    return (
+        isinstance(value, list)
+        and bool(value)
+        and all(
+            isinstance(turn, Mapping) and (isinstance(turn.get("role"), str) or turn.get("from") in _ROLES)
+            for turn in value
+        )
+    )
+
+
 def _message(turn: Any, *, is_columnar: bool) -> Any:
     if not isinstance(turn, Mapping):
         return turn
@@ -36,9 +54,8 @@ def _message(turn: Any, *, is_columnar: bool) -> Any:
         return {"role": _ROLES[turn["from"]], "content": turn.get("value")}
     if not is_columnar:
         return turn
-    message = without_nulls(turn)
     # A turn that only calls tools says so with a null.
-    return {**message, "content": turn["content"]} if "content" in turn else message
+    return {key: without_nulls(item) for key, item in turn.items() if item is not None or key == "content"}
 
 
 def without_nulls(value: Any) -> Any:
@@ -59,6 +76,6 @@ def from_text(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return json.loads(value)
+        return decode(value)
     except (ValueError, RecursionError):
         return value

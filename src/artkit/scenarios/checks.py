@@ -23,7 +23,9 @@ def check_id(scenario: object, where: str) -> None:
     name = getattr(scenario, "id", None)
     if name is None:
         msg = f"{where} is a {type(scenario).__name__} without an id"
-        hint = "give objects with an id, such as Scenario; load_jsonl and from_dataset make them from rows"
+        hint = (
+            "give objects with an id, such as Scenario; load_jsonl, from_dataset and stream_dataset make them from rows"
+        )
         raise ConfigurationError(msg, hint)
     if not isinstance(name, str) or not name:
         raise ConfigurationError(f"{where} has the id {name!r}, which is no text", f"give it a name, such as {where!r}")

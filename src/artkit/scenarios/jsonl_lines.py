@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, cast
 
 from artkit.errors import ConfigurationError
 
-__all__ = ["parse_line", "read_lines"]
+__all__ = ["decode", "parse_line", "read_lines"]
 
 _HINT = "each line is one JSON object, in UTF-8"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -42,18 +42,13 @@ def read_lines(path: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def parse_line(where: str, line: bytes) -> Any:
-    """Return the value of one line.
-
-    Whole numbers of any size stay exact. What JSON does not know is refused, although Python would write and read it:
-    NaN, Infinity, half of a surrogate pair; so is a number too large for a float, and a key that comes twice.
+    """Return the value of one line, as `decode` reads it.
 
     Raises:
         ConfigurationError: If the line is no JSON; the message says where in the line.
     """
     try:
-        value = _DECODER.decode(line.decode("utf-8"))
-        if b"\\ud" in line.lower():
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
+        value = decode(line.decode("utf-8"))
     except json.JSONDecodeError as error:
         msg = f"{where}: no JSON: {error.msg} at column {error.colno}"
         raise ConfigurationError(msg, _HINT) from error
@@ -64,6 +59,22 @@ def parse_line(where: str, line: bytes) -> Any:
         raise ConfigurationError(f"{where}: no JSON: {error}", _HINT) from error
     except RecursionError as error:
         raise ConfigurationError(f"{where}: no JSON: it is nested too deep", _HINT) from error
+    return value
+
+
+def decode(text: str) -> Any:
+    """Return what JSON text holds.
+
+    Whole numbers of any size stay exact. What JSON does not know is refused, although Python would write and read it:
+    NaN, Infinity, half of a surrogate pair; so is a number too large for a float, and a key that comes twice.
+
+    Raises:
+        ValueError: If the text is no JSON.
+        RecursionError: If it is nested too deep.
+    """
+    value = _DECODER.decode(text)
+    if "\\ud" in text.lower():
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
     return value
 
 

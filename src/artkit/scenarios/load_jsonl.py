@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
 
 from artkit.scenarios.checks import check_slice
 from artkit.scenarios.jsonl_lines import parse_line, read_lines
 from artkit.scenarios.loaded import LoadedScenarios, OnBadLine, OnDuplicate, collect
 from artkit.scenarios.prompt_scenario import PromptScenario
-from artkit.scenarios.row_reader import Keys, RowReader
-from artkit.scenarios.scenario import Scenario
+from artkit.scenarios.row_reader import Keys, RowReader, ScenarioT
 
 __all__ = ["load_jsonl"]
 
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
-
-@overload
 def load_jsonl(
     path: str | Path,
+    scenario_type: type[ScenarioT] = PromptScenario,  # type: ignore[assignment]  # also the default of ScenarioT
     *,
     id_key: str = "id",
     prompt_key: str = "prompt",
@@ -31,49 +27,21 @@ def load_jsonl(
     limit: int | None = None,
     on_bad_line: OnBadLine = "raise",
     on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[PromptScenario]: ...
-@overload
-def load_jsonl(
-    path: str | Path,
-    scenario_type: type[ScenarioT],
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-    on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[ScenarioT]: ...
-def load_jsonl(
-    path: str | Path,
-    scenario_type: type[Scenario] = PromptScenario,
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-    on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[Any]:
+) -> LoadedScenarios[ScenarioT]:
     """Read one scenario per line of a JSON-lines file in UTF-8, packed by gzip or not. Blank lines are no rows.
 
     For `PromptScenario` (and its subclasses) the prompt is a str, which becomes one user message, or a conversation: a
-    list of messages, of ShareGPT turns, or of columns. Tools and metadata may be JSON text. What no field takes is kept
-    in `metadata`. Any other type is given the row as it is, once the named keys are renamed to `id`, `prompt`, `label`,
-    `tools` and `metadata`; it refuses what it does not know.
+    list of messages, of ShareGPT turns, or of columns. Conversation, tools and metadata may be JSON text. What no field
+    takes is kept in `metadata`. Any other type is given the row as it is, and refuses what it does not know; only a key
+    that is named here is renamed, to `id`, `prompt`, `label`, `tools` or `metadata`, so it has to have that field.
 
     Args:
         path: The file.
         scenario_type: What each line becomes.
         id_key: The key of the id, a str or whole number. A row without one is named by a hash of its content.
         prompt_key: The key of the prompt. Under its default name it may also be called `messages`.
-        label_key: The key of the label. Only under its default name it may be absent.
+        label_key: The key of the label. Only under its default name it may be absent. A key of any part may lead into
+            a field, as "reward_model.ground_truth" does, and two parts may have the same.
         tools_key: The key of the tools. Only under its default name it may be absent.
         metadata_key: The key of an object with further fields. Only under its default name it may be absent.
         start: How many rows to pass over; they are not looked at.

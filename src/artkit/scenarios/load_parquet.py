@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar, overload
+from typing import Any
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.checks import check_slice
 from artkit.scenarios.loaded import LoadedScenarios, OnBadLine, OnDuplicate, collect
 from artkit.scenarios.prompt_scenario import PromptScenario
-from artkit.scenarios.row_reader import Keys, RowReader
-from artkit.scenarios.scenario import Scenario
+from artkit.scenarios.row_reader import Keys, RowReader, ScenarioT
 
 __all__ = ["load_parquet"]
-
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
 _BATCH_ROWS = 1_000
 
 
-@overload
 def load_parquet(
     path: str | Path,
+    scenario_type: type[ScenarioT] = PromptScenario,  # type: ignore[assignment]  # also the default of ScenarioT
     *,
     id_key: str = "id",
     prompt_key: str = "prompt",
@@ -34,36 +32,7 @@ def load_parquet(
     limit: int | None = None,
     on_bad_line: OnBadLine = "raise",
     on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[PromptScenario]: ...
-@overload
-def load_parquet(
-    path: str | Path,
-    scenario_type: type[ScenarioT],
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-    on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[ScenarioT]: ...
-def load_parquet(
-    path: str | Path,
-    scenario_type: type[Scenario] = PromptScenario,
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-    on_duplicate: OnDuplicate = "raise",
-) -> LoadedScenarios[Any]:
+) -> LoadedScenarios[ScenarioT]:
     """Read one scenario per row of a Parquet file.
 
     The arguments are those of `load_jsonl`; a bad line is a bad row here. A null in a prompt or in tools means that
@@ -89,6 +58,9 @@ def _read_rows(path: Path, start: int) -> Iterator[tuple[str, Any]]:
     number = 0
     try:
         with ParquetFile(path) as file:
+            if twice := [name for name, times in Counter(file.schema_arrow.names).items() if times > 1]:
+                msg = f"{path}: the column {twice[0]!r} is there twice"
+                raise ConfigurationError(msg, "leave one of the two out")
             for batch in file.iter_batches(batch_size=_BATCH_ROWS):
                 passed = min(max(start - number, 0), len(batch))
                 for place, row in enumerate(batch.slice(passed).to_pylist(), start=number + passed):

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.content import content_digest
-from artkit.scenarios.scenario import Scenario
-
-if TYPE_CHECKING:
-    from artkit.scenarios.row_reader import RowReader
+from artkit.scenarios.row_reader import RowReader, ScenarioT
 
 __all__ = ["BadRows", "LoadedScenarios", "OnBadLine", "OnDuplicate", "collect", "read"]
 
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 OnBadLine: TypeAlias = Literal["raise", "skip"]
 OnDuplicate: TypeAlias = Literal["raise", "merge"]
 
@@ -55,15 +51,15 @@ class BadRows:
 
 def read(
     rows: Iterable[tuple[str, Any]], reader: RowReader[ScenarioT], bad_rows: BadRows
-) -> Iterator[tuple[str, ScenarioT]]:
-    """Yield the scenario of each row that is one, with the words that say where it stands; nothing is kept."""
+) -> Iterator[tuple[str, Any, ScenarioT]]:
+    """Yield for each row that is a scenario where it stands, the row and the scenario; nothing is kept."""
     for where, raw in rows:
         try:
             scenario = reader.scenario(where, raw)
         except ConfigurationError as error:
             bad_rows.refuse(error)
         else:
-            yield where, scenario
+            yield where, raw, scenario
 
 
 def collect(
@@ -79,16 +75,17 @@ def collect(
     bad_rows = BadRows(on_bad_line)
     loaded: LoadedScenarios[ScenarioT] = LoadedScenarios()
     seen: dict[str, tuple[str, int]] = {}
-    for where, scenario in read(rows, reader, bad_rows):
+    for where, raw, scenario in read(rows, reader, bad_rows):
         first, place = seen.setdefault(scenario.id, (where, len(loaded)))
         if place == len(loaded):
             loaded.append(scenario)
             continue
         problem = f"{where}: field {reader.keys.id!r}: {scenario.id!r} is the id of {first} too"
         if on_duplicate == "raise":
-            raise ConfigurationError(
-                problem, 'give each task an id of its own, or leave the duplicate out: on_duplicate="merge"'
-            )
+            if reader.is_named_by_content(where, raw, scenario):
+                problem = f"{where}: the same as {first}, and neither has an id that tells the two apart"
+            hint = 'leave the duplicate out: on_duplicate="merge"; or give each task an id of its own: id_key='
+            raise ConfigurationError(problem, hint)
         if content_digest(scenario) != content_digest(loaded[place]):
             raise ConfigurationError(
                 f"{problem}, and the two differ", "two tasks can't be merged: give each an id of its own"

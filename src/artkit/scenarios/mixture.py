@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.checks import check_positive, check_scenarios
@@ -56,15 +56,17 @@ class ScenarioMixture(ScenarioOrder[ItemT]):
         shuffle: bool = True,
         epoch_size: int | None = None,
     ) -> None:
-        if not tasks:
-            raise ConfigurationError("tasks={} is empty", 'give at least one, as in {"sums": (scenarios, 1)}')
+        if not isinstance(tasks, Mapping) or not tasks:
+            msg = "tasks={} is empty" if not tasks else f"tasks is a {type(tasks).__name__}, which names no task"
+            raise ConfigurationError(msg, 'give at least one, as in {"sums": (scenarios, 1)}')
         self.tasks: dict[str, tuple[ItemT, ...]] = {}
-        for name, (scenarios, weight) in tasks.items():
+        for name, task in tasks.items():
+            scenarios, weight = _pair(name, task)
             check_scenarios(scenarios)
             if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 < weight < math.inf:
                 msg = f"the weight of task {name!r} is {weight!r}"
                 raise ConfigurationError(msg, "a weight is a positive number; leave the task out to have none of it")
-            self.tasks[name] = tuple(scenarios)
+            self.tasks[name] = scenarios
         self._task_of = self._names()
         super().__init__([item for items in self.tasks.values() for item in items], seed=seed, shuffle=shuffle)
         # Of the decimals that were written: 0.7 and 0.3 make 7 and 3 of 10, which their floats miss.
@@ -93,7 +95,8 @@ class ScenarioMixture(ScenarioOrder[ItemT]):
         name = self._task_of.get(getattr(scenario, "id", None))
         if name is None:
             msg = f"{scenario!r} is no scenario of the mixture"
-            raise ConfigurationError(msg, f"its tasks are {', '.join(map(repr, self.tasks))}")
+            hint = "for scenarios that are held out, give TaskRollout a task_of of your own that knows them too"
+            raise ConfigurationError(msg, f"its tasks are {', '.join(map(repr, self.tasks))}; {hint}")
         return name
 
     def epoch(self, number: int) -> tuple[ItemT, ...]:
@@ -132,6 +135,15 @@ class ScenarioMixture(ScenarioOrder[ItemT]):
                     hint = f"rename one, as in scenario.model_copy(update={{'id': {name + '-' + identity!r}}})"
                     raise ConfigurationError(msg, hint)
         return names
+
+
+def _pair(name: str, task: object) -> tuple[tuple[Any, ...], Any]:
+    """Return the scenarios and the weight of a task."""
+    scenarios, weight = task if isinstance(task, tuple) and len(task) == 2 else (task, None)
+    if weight is None or not isinstance(scenarios, Iterable):
+        msg = f"the task {name!r} is a {type(task).__name__}, not its scenarios and its weight"
+        raise ConfigurationError(msg, f"give both, as in {{{name!r}: (scenarios, 1)}}")
+    return tuple(scenarios), weight
 
 
 def _counts(sizes: Mapping[str, int], weights: Mapping[str, Fraction], epoch_size: int | None) -> dict[str, int]:

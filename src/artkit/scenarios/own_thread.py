@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 __all__ = ["OwnThread"]
 
-_Call: TypeAlias = "tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[tuple[Any, Exception | None]]]"
+_Outcome: TypeAlias = tuple[Any, BaseException | None]
+_Call: TypeAlias = "tuple[Callable[[], Any], asyncio.AbstractEventLoop, asyncio.Future[_Outcome]]"
 
 
 class OwnThread:
@@ -25,14 +26,21 @@ class OwnThread:
         self._is_started = False
 
     async def run(self, function: Callable[[], Any]) -> Any:
-        """Return what `function` returns, or raise what it raises."""
+        """Return what `function` returns, or raise what it raises.
+
+        Raises:
+            RuntimeError: `function` raised `CancelledError`: nobody has cancelled the task that waits.
+        """
         if not self._is_started:
             self._is_started = True
             threading.Thread(target=_work, args=(self._calls,), name="artkit-scenarios", daemon=True).start()
         loop = asyncio.get_running_loop()
-        finished: asyncio.Future[tuple[Any, Exception | None]] = loop.create_future()
+        finished: asyncio.Future[_Outcome] = loop.create_future()
         self._calls.put((function, loop, finished))
         result, error = await finished
+        if isinstance(error, asyncio.CancelledError):
+            msg = "the source of scenarios raised CancelledError by itself"
+            raise RuntimeError(msg) from error
         if error is not None:
             raise error
         return result
@@ -46,8 +54,8 @@ def _work(calls: SimpleQueue[_Call | None]) -> None:
     while (call := calls.get()) is not None:
         function, loop, finished = call
         try:
-            outcome: tuple[Any, Exception | None] = (function(), None)
-        except Exception as error:  # noqa: BLE001  # handed to the task that waits
+            outcome: _Outcome = (function(), None)
+        except BaseException as error:  # noqa: BLE001  # handed to the task that waits, or it would wait for ever
             outcome = (None, error)
         try:
             loop.call_soon_threadsafe(_finish, finished, outcome)

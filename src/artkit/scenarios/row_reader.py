@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic
 
 from pydantic import ValidationError
+from typing_extensions import TypeVar  # that of typing takes a default from Python 3.13 on
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.chat import as_messages, from_text, without_nulls
@@ -16,14 +17,15 @@ from artkit.scenarios.content import content_digest
 from artkit.scenarios.prompt_scenario import PromptScenario
 from artkit.scenarios.scenario import Scenario
 
-__all__ = ["Keys", "RowReader"]
+__all__ = ["Keys", "RowReader", "ScenarioT"]
 
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
+# The default is what a type checker goes by where no scenario_type is given.
+ScenarioT = TypeVar("ScenarioT", bound=Scenario, default=PromptScenario)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
-    """The key that a row has each part under; what has its default name may be absent."""
+    """The key that a row has each part under, or a path such as "a.b"; what has its default name may be absent."""
 
     id: str = "id"
     prompt: str = "prompt"
@@ -51,13 +53,18 @@ class RowReader(Generic[ScenarioT]):
     parse: Callable[[str, Any], Any] | None = None
     is_columnar: bool = False
 
+    def __post_init__(self) -> None:
+        if not (isinstance(self.scenario_type, type) and issubclass(self.scenario_type, Scenario)):
+            msg = f"scenario_type={self.scenario_type!r} is no class of scenarios"
+            raise ConfigurationError(msg, "write it as a subclass of Scenario, or leave it out for PromptScenario")
+
     def scenario(self, where: str, raw: Any) -> ScenarioT:
         """Return the scenario of the row at `where`.
 
         Raises:
             ConfigurationError: If there is none; the message names place and field.
         """
-        row = raw if self.parse is None else self.parse(where, raw)
+        row = self._row(where, raw)
         if not isinstance(row, Mapping):
             msg = f"{where}: a {type(row).__name__} is no object with fields"
             raise ConfigurationError(msg, "each row is one object; a pandas DataFrame gives them by to_dict('records')")
@@ -70,15 +77,23 @@ class RowReader(Generic[ScenarioT]):
             error.add_note(f"{where}: a validator of {self.scenario_type.__name__} raised this")
             raise
 
+    def is_named_by_content(self, where: str, raw: Any, scenario: ScenarioT) -> bool:
+        """Whether the scenario that was made of the row has an id that the row does not hold."""
+        return self._id(where, None, self._row(where, raw)) == scenario.id
+
+    def _row(self, where: str, raw: Any) -> Any:
+        return raw if self.parse is None else self.parse(where, raw)
+
     def _fields(self, where: str, row: Mapping[str, Any]) -> dict[str, Any]:
         rest = dict(row)
         named: dict[str, Any] = {}
         for part, key in self._named:
-            if key in rest:
-                named[part] = rest.pop(key)
+            if key in row:
+                named[part] = row[key]
+                rest.pop(key, None)  # two parts may be of one field
             elif key != part:
-                msg = f"{where}: field {key!r} is missing"
-                raise ConfigurationError(msg, f"the row has {', '.join(map(repr, row)) or 'no field'}")
+                named[part] = _inside(where, row, key)
+                rest = _without(rest, key.split("."))
         named["id"] = self._id(where, named.get("id"), row)
         if self._is_prompt:
             return self._prompt_fields(where, named, rest)
@@ -87,7 +102,10 @@ class RowReader(Generic[ScenarioT]):
     def _id(self, where: str, value: object, row: Mapping[str, Any]) -> str:
         if value is None:
             # A key without a value says as much as no key: some sources can't tell the two apart.
-            return content_digest({key: item for key, item in row.items() if item is not None})[:16]
+            try:
+                return content_digest({key: item for key, item in row.items() if item is not None})[:16]
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{where}: {error.problem}", error.hint) from error
         if isinstance(value, bool) or not isinstance(value, str | Integral):
             msg = f"{where}: field {self.keys.id!r}: {value!r} is no str or whole number"
             raise ConfigurationError(msg, "an id names the task; leave it out to have one made from the content")
@@ -144,8 +162,25 @@ class RowReader(Generic[ScenarioT]):
     def _optional(self) -> frozenset[str]:
         return frozenset(name for name, field in self.scenario_type.model_fields.items() if not field.is_required())
 
+    def _renamed_away(self, errors: Sequence[Any]) -> tuple[str, str] | None:
+        """Return a key that was named, and what it was renamed to, where that is what a type of one's own refuses."""
+        if self._is_prompt:
+            return None
+        wrong = {(error["type"], error["loc"][:1]) for error in errors}
+        for part, key in self._named:
+            if part in self.scenario_type.model_fields or key == part:
+                continue
+            if {("extra_forbidden", (part,)), ("missing", (key,))} & wrong:
+                return key, part
+        return None
+
     def _refused(self, where: str, row: Mapping[str, Any], error: ValidationError) -> ConfigurationError:
-        first = error.errors(include_url=False)[0]
+        errors = error.errors(include_url=False)
+        if (renamed := self._renamed_away(errors)) is not None:
+            key, part = renamed
+            msg = f"{where}: field {key!r} is renamed to {part!r}, which {self.scenario_type.__name__} has no field for"
+            return ConfigurationError(msg, f"leave {part}_key={key!r} out: all other fields keep their names")
+        first = errors[0]
         place = list(first["loc"])
         if place and place[0] not in row:
             # The row has the field under the name that the user gave.
@@ -154,3 +189,22 @@ class RowReader(Generic[ScenarioT]):
         field = ".".join(map(str, place)) or self.scenario_type.__name__
         hint = f"{self.scenario_type.__name__} has the fields {', '.join(self.scenario_type.model_fields)}"
         return ConfigurationError(f"{where}: field {field!r}: {first['msg']}", hint)
+
+
+def _inside(where: str, row: Mapping[str, Any], key: str) -> Any:
+    """Return what a field of a field holds, under a key such as "reward_model.ground_truth"."""
+    value: Any = row
+    for name in key.split("."):
+        if not isinstance(value, Mapping) or name not in value:
+            msg = f"{where}: field {key!r} is missing"
+            raise ConfigurationError(msg, f"the row has {', '.join(map(repr, row)) or 'no field'}")
+        value = value[name]
+    return value
+
+
+def _without(row: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return the row without the field inside of fields, and without what holds nothing else."""
+    first, *further = names
+    inner = row.get(first)
+    left = _without(inner, further) if further and isinstance(inner, Mapping) else {}
+    return {name: left if name == first else item for name, item in row.items() if name != first or left}

@@ -41,7 +41,8 @@ def split_scenarios(
     """Split by a hash of the id: validation is where SHA-256 of seed and id, as a fraction of 1, is below the share.
 
     The side of a scenario follows from its own id, so that more data moves no scenario to the other side, and a larger
-    share only moves scenarios from train to validation. The share is met on average, not exactly.
+    share only moves scenarios from train to validation. The share is met on average, not exactly; of few scenarios, one
+    side may have none.
 
     With `stratify_by` the share is met in each stratum, to one scenario: validation has those of the lowest hash. The
     last of them then depends on how many there are: where a stratum grows by a tenth, validation grows by a tenth, and
@@ -59,7 +60,8 @@ def split_scenarios(
 
     Raises:
         ConfigurationError: If `validation` is out of range, a scenario has no id, a group is of two kinds, or one task
-            is on both sides: the same content under two ids (see `find_leaks`).
+            is on both sides: the same content under two ids (see `find_leaks`). With `group_by=lambda s: s.messages`
+            prompts that are equal stay together.
 
     >>> from artkit.scenarios import Scenario
     >>> train, validation = split_scenarios([Scenario(id=str(n)) for n in range(1000)], validation=0.2)
@@ -70,10 +72,12 @@ def split_scenarios(
         msg = f"validation={validation!r} is no share between 0 and 1"
         raise ConfigurationError(msg, "validation=0.1 keeps a tenth of the scenarios for validation")
     check_match(match)
+    _check_function("group_by", group_by)
+    _check_function("stratify_by", stratify_by)
     items = list(scenarios)
     for number, scenario in enumerate(items):
         check_id(scenario, f"scenarios[{number}]")
-    keys = [str(scenario.id if group_by is None else group_by(scenario)) for scenario in items]  # type: ignore[attr-defined]
+    keys = [scenario.id if group_by is None else _key(group_by(scenario)) for scenario in items]  # type: ignore[attr-defined]
     if stratify_by is None:
         held_out = {key for key in keys if _fraction(seed, key) < validation}
     else:
@@ -83,14 +87,39 @@ def split_scenarios(
         validation=tuple(item for item, key in zip(items, keys, strict=True) if key in held_out),
     )
     if leaks := find_leaks(split.train, split.validation, match=match):
-        in_train, in_validation = leaks[0]
-        msg = f"{len(leaks)} tasks are on both sides: {in_train!r} in train is {in_validation!r} in validation"
-        hint = (
-            "leave the duplicates out, or keep them together with group_by=; where only the id tells the tasks apart, "
-            "such as a seed, make that a field"
-        )
-        raise ConfigurationError(msg, hint if match == "exact" else f'{hint}; match="exact" allows near-duplicates')
+        raise _leaking(split, leaks, is_grouped=group_by is not None)
     return split
+
+
+def _leaking(split: Split[Any], leaks: Sequence[tuple[str, str]], *, is_grouped: bool) -> ConfigurationError:
+    same = find_leaks(split.train, split.validation)
+    in_train, in_validation = (same or leaks)[0]
+    which = f": {in_train!r} in train is {in_validation!r} in validation"
+    msg = f"{len(leaks)} tasks are on both sides"
+    if not same:
+        hint = 'match="exact" allows near-duplicates; or leave them out, or keep them together with group_by='
+        return ConfigurationError(f"{msg} in another spelling{which}", hint)
+    if len(same) < len(leaks):
+        msg += f", {len(same)} of them letter by letter"
+    hint = "leave the duplicates out; where only the id tells the tasks apart, such as a seed, make that a field"
+    together = "a group_by= that gives both the same" if is_grouped else f"group_by={_content_of(split.train[0])}"
+    return ConfigurationError(f"{msg}{which}", f"keep them together with {together}, or {hint}")
+
+
+def _content_of(scenario: object) -> str:
+    return "lambda s: s.messages" if hasattr(scenario, "messages") else "lambda s: dict(s) | {'id': None}"
+
+
+def _check_function(name: str, value: object) -> None:
+    if value is not None and not callable(value):
+        key = value if isinstance(value, str) else "document"
+        msg = f"{name}={value!r} is no function that is given a scenario"
+        raise ConfigurationError(msg, f"write {name}=lambda s: s.metadata[{key!r}], or s.{key} where that is a field")
+
+
+def _key(group: object) -> str:
+    """Return the name of a group, equal in every process, which the words for a set or an object are not."""
+    return str(group) if group is None or isinstance(group, str | int | float) else content_digest(group)
 
 
 def _held_out_of_each(keys: Sequence[str], kinds: Sequence[Hashable], share: float, seed: int) -> set[str]:

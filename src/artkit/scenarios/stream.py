@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any, Generic, TypeVar
@@ -29,7 +30,9 @@ class ScenarioStream(Generic[ItemT]):
     Args:
         source: An iterator, iterable, async iterator or async iterable of objects that have an `id`. If it has a
             method `seek(n)`, sync or async, that makes item number `n` (from 0) the next one, a run over it can be
-            resumed; `seek` is called each time before reading begins.
+            resumed; `seek` is called each time before reading begins. If it also has a `fingerprint`, a str that
+            follows from the items before the next one and is equal in every process, a run is not resumed where other
+            items come before its place than those that it has seen; what comes after may change and grow.
 
     Raises:
         ConfigurationError: If `source` can't be iterated over.
@@ -59,7 +62,8 @@ class ScenarioStream(Generic[ItemT]):
 
         Raises:
             ConfigurationError: If `groups_per_step` is no positive integer (at once), or an item has no id.
-            ResumeError: If the source stands elsewhere than `start` and has no `seek`; before anything is read.
+            ResumeError: If the source stands elsewhere than `start` and has no `seek`, or has other items before it;
+                before anything is handed out.
         """
         check_positive("groups_per_step", groups_per_step)
         return self._batches(groups_per_step, start)
@@ -78,7 +82,7 @@ class ScenarioStream(Generic[ItemT]):
                     items.append(item)
                 is_open = len(items) == groups_per_step
                 if items:
-                    cursor = Cursor(0, self._taken)
+                    cursor = Cursor(0, self._taken, fingerprint=await self._fingerprint(thread))
                     yield ScenarioBatch(items=tuple(items), index=index, epoch=0, cursor=cursor, is_epoch_end=False)
                 index += 1
         finally:
@@ -92,13 +96,33 @@ class ScenarioStream(Generic[ItemT]):
             if inspect.isawaitable(moved):
                 await moved
             self._taken = start.position
+            if start.fingerprint and await self._fingerprint(thread) not in ("", start.fingerprint):
+                raise ResumeError(
+                    f"the first {start.position} scenarios of the source are others than those that the run has seen",
+                    'put them back as they were (later ones may change), or begin a new run (resume="never")',
+                )
         if hasattr(source, "__aiter__"):
             async_iterator = aiter(source)
             self._check_start(start, is_fresh=async_iterator is not source)
             return lambda: anext(async_iterator, _END)
         iterator = await thread.run(lambda: iter(source))
         self._check_start(start, is_fresh=iterator is not source)
-        return lambda: thread.run(lambda: next(iterator, _END))
+
+        async def take() -> Any:
+            try:
+                return await thread.run(lambda: next(iterator, _END))
+            except asyncio.CancelledError:
+                self._taken += 1  # The item comes when nobody waits for it any more, and is lost.
+                raise
+
+        return take
+
+    async def _fingerprint(self, thread: OwnThread) -> str:
+        """Return what the source says of the items that were taken; nothing where it can't."""
+        if not self.can_seek:
+            return ""
+        fingerprint = await thread.run(lambda: getattr(self._source, "fingerprint", ""))
+        return fingerprint if isinstance(fingerprint, str) else ""
 
     def _check_start(self, start: Cursor, *, is_fresh: bool) -> None:
         """Refuse to read from a place that the source doesn't stand at."""

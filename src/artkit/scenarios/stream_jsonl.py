@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
 from artkit.scenarios.checks import check_slice
 from artkit.scenarios.jsonl_lines import parse_line, read_lines
-from artkit.scenarios.loaded import BadRows, OnBadLine, read
 from artkit.scenarios.prompt_scenario import PromptScenario
-from artkit.scenarios.row_reader import Keys, RowReader
-from artkit.scenarios.scenario import Scenario
+from artkit.scenarios.row_reader import Keys, RowReader, ScenarioT
+from artkit.scenarios.row_stream import RowStream
+
+if TYPE_CHECKING:
+    from artkit.scenarios.loaded import OnBadLine
 
 __all__ = ["JsonlStream", "stream_jsonl"]
 
-ScenarioT = TypeVar("ScenarioT", bound=Scenario)
 
-
-class JsonlStream(Generic[ScenarioT]):
+class JsonlStream(RowStream[ScenarioT]):
     """An iterator over the scenarios of a file, in its order; made by `stream_jsonl`.
 
     Attributes:
@@ -39,60 +39,21 @@ class JsonlStream(Generic[ScenarioT]):
         on_bad_line: OnBadLine = "raise",
     ) -> None:
         self.path = path
-        self.position = 0
-        self._reader = reader
-        self._slice = (start, None if limit is None else start + limit)
-        self._on_bad_line: OnBadLine = on_bad_line
-        self._bad_rows = BadRows(on_bad_line)
-        self._scenarios = self._read_from(0)
+        super().__init__(reader, start=start, limit=limit, on_bad_line=on_bad_line)
 
     def __repr__(self) -> str:
         return f"JsonlStream({str(self.path)!r}, position={self.position})"
 
-    @property
-    def skipped(self) -> int:
-        return self._bad_rows.count
+    def _open(self, start: int) -> Iterator[tuple[str, bytes]]:
+        return islice(read_lines(self.path), start, None)
 
-    def __iter__(self) -> Iterator[ScenarioT]:
-        return self
-
-    def __next__(self) -> ScenarioT:
-        try:
-            scenario = next(self._scenarios)
-        except ConfigurationError:
-            self.seek(self.position)  # else the next call would say that the file is at its end
-            raise
-        self.position += 1
-        return scenario
-
-    def seek(self, position: int) -> None:
-        """Make scenario number `position`, from 0, the next one; past the last one nothing is left.
-
-        The file is read again from its beginning. Lines on the way are only counted, unless bad ones are skipped: then
-        it takes as long as reading did.
-        """
-        check_slice(position, None)
-        self.close()
-        self._bad_rows = BadRows(self._on_bad_line)
-        self._scenarios = self._read_from(position)
-        self.position = position
-
-    def close(self) -> None:
-        """Close the file, and hand out nothing more; `seek` opens it again. Reading to the end closes it too."""
-        self._scenarios.close()
-
-    def _read_from(self, position: int) -> Generator[ScenarioT]:
-        rows: Iterator[tuple[str, Any]] = islice(read_lines(self.path), *self._slice)
-        passed = 0
-        if not self._bad_rows.is_skipping:
-            rows, passed = islice(rows, position, None), position
-        for _, scenario in islice(read(rows, self._reader, self._bad_rows), position - passed, None):
-            yield scenario
+    def _content(self, raw: Any) -> bytes:
+        return bytes(raw) + b"\n"
 
 
-@overload
 def stream_jsonl(
     path: str | Path,
+    scenario_type: type[ScenarioT] = PromptScenario,  # type: ignore[assignment]  # also the default of ScenarioT
     *,
     id_key: str = "id",
     prompt_key: str = "prompt",
@@ -102,34 +63,7 @@ def stream_jsonl(
     start: int = 0,
     limit: int | None = None,
     on_bad_line: OnBadLine = "raise",
-) -> JsonlStream[PromptScenario]: ...
-@overload
-def stream_jsonl(
-    path: str | Path,
-    scenario_type: type[ScenarioT],
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-) -> JsonlStream[ScenarioT]: ...
-def stream_jsonl(
-    path: str | Path,
-    scenario_type: type[Scenario] = PromptScenario,
-    *,
-    id_key: str = "id",
-    prompt_key: str = "prompt",
-    label_key: str = "label",
-    tools_key: str = "tools",
-    metadata_key: str = "metadata",
-    start: int = 0,
-    limit: int | None = None,
-    on_bad_line: OnBadLine = "raise",
-) -> JsonlStream[Any]:
+) -> JsonlStream[ScenarioT]:
     """Read the scenarios of a JSON-lines file one at a time, in the order of the file, in constant memory.
 
     The result is an iterator with `seek`, so it is an open-ended source that a run resumes from:
