@@ -43,10 +43,22 @@ def test_tool_calls_are_parsed_in_order_under_their_ids() -> None:
         ("null", "arguments must be an object, got null"),
         ("{a:1}", "arguments are not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2"),
         ('{"a": NaN}', "arguments are not valid JSON: NaN is no JSON value"),
+        ('{"a": -1e400}', "arguments are not valid JSON: -1e400 is too large a number"),
         ("[" * 100_000, "arguments are not valid JSON: "),
         ("1" * 5000, "arguments are not valid JSON: "),
     ],
-    ids=["encoded twice", "array", "number", "boolean", "null", "no JSON", "NaN", "nested without end", "huge number"],
+    ids=[
+        "encoded twice",
+        "array",
+        "number",
+        "boolean",
+        "null",
+        "no JSON",
+        "NaN",
+        "infinite",
+        "nested without end",
+        "huge number",
+    ],
 )
 def test_bad_arguments_are_a_value_and_no_exception(text: str, error: str) -> None:
     """A model writes anything; the environment answers it and the episode goes on."""
@@ -79,3 +91,36 @@ def test_a_reply_without_content_has_no_text() -> None:
     message = ChatCompletionMessage.construct(role="assistant", reasoning_content="hm")
 
     assert (Action(message).text, Action(message).tool_calls) == ("", ())
+
+
+@pytest.mark.parametrize(
+    ("given", "made"),
+    [
+        (["a", "a", "a"], ["a", "a_1", "a_2"]),
+        (["call_1", None], ["call_1", "call_1_1"]),
+        (["a_1", "a", "a"], ["a_1", "a", "a_2"]),
+        ([5, ""], ["5", "call_1"]),
+    ],
+)
+def test_each_call_of_a_reply_has_an_id_of_its_own(given: list[Any], made: list[str]) -> None:
+    """Models repeat them and servers leave them out; two answers under one id are refused by many servers."""
+    calls = [{"id": call_id, "type": "function", "function": {"name": "f", "arguments": "{}"}} for call_id in given]
+    message = ChatCompletionMessage.construct(role="assistant", tool_calls=calls)
+
+    assert [call.id for call in Action(message).tool_calls] == made
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        (
+            [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a "}, {"type": "text", "text": "b"}],
+            "a b",
+        ),
+        ([{"type": "text", "text": None}, "c"], ""),
+        ([], ""),
+    ],
+)
+def test_the_text_of_a_reply_in_blocks_is_that_of_its_blocks(content: Any, text: str) -> None:
+    """Some servers send the reasoning and the text as a list."""
+    assert Action(ChatCompletionMessage.construct(role="assistant", content=content)).text == text

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from artkit.environments import Action, Environment, StepResult, run_then_close
+from artkit.environments import Action, Environment, StepResult, closing, run_then_close
 from artkit.episodes import Episode
+from artkit.errors import EnvironmentContractError
+from artkit.transport import run_off_loop
 
 
 class Closing(Environment[Any]):
@@ -207,3 +214,164 @@ async def test_a_run_that_survives_its_cancellation_is_cancelled_for_the_caller(
     await asyncio.wait({task})
 
     assert (task.cancelled(), environment.closed) == (True, 1)
+
+
+class Thread:
+    """A run that is cut short and leaves its thread behind, until that is released."""
+
+    def __init__(self) -> None:
+        self.is_begun = asyncio.Event()
+        self.is_left = asyncio.Event()
+        self.released = threading.Event()
+        self.order: list[str] = []
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Work for ever, and be cancelled."""
+        try:
+            await run_off_loop(self._work, what="the tool 'look'", error=EnvironmentContractError)
+        finally:
+            self.is_left.set()
+
+    async def run_too_long(self) -> None:
+        """Have a deadline."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await self.run()
+
+    async def close(self) -> None:
+        self.order.append("closed")
+
+    def _work(self) -> None:
+        self._loop.call_soon_threadsafe(self.is_begun.set)
+        self.released.wait(30)
+        self.order.append("thread ended")
+
+
+@pytest.fixture
+async def thread() -> AsyncIterator[Thread]:
+    made = Thread()
+    yield made
+    made.released.set()
+
+
+STILL = "the tool 'look' still ran in a thread when the episode was over: close() is called once it has ended"
+
+
+async def test_it_is_not_closed_while_a_thread_works_in_it(thread: Thread) -> None:
+    """A database that is closed under a query ends the interpreter."""
+    episode = Episode()
+    task = asyncio.create_task(run_then_close(thread.run_too_long, Closing(thread.close), episode))
+    await thread.is_left.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert thread.order == []
+    thread.released.set()
+    await task
+
+    assert (thread.order, episode.logs) == (["thread ended", "closed"], [])
+
+
+async def test_a_thread_that_hangs_holds_the_closing_and_not_the_episode(thread: Thread) -> None:
+    """It cannot be ended; an environment that is closed late is better than one that is closed under it."""
+    is_closed = asyncio.Event()
+
+    async def close() -> None:
+        await thread.close()
+        is_closed.set()
+
+    environment, episode = Closing(close), Episode()
+    await run_then_close(thread.run_too_long, environment, episode, close_timeout_s=0.01)
+    at_the_end = list(thread.order)
+    thread.released.set()
+    await is_closed.wait()
+
+    assert (at_the_end, thread.order, environment.begun) == ([], ["thread ended", "closed"], 1)
+    assert episode.logs == [STILL]
+
+
+async def test_what_goes_wrong_in_a_late_close_goes_to_the_log(thread: Thread, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits for it any more."""
+    episode = Episode()
+    await run_then_close(thread.run_too_long, Closing(fails), episode, close_timeout_s=0.01)
+    is_logged = asyncio.Event()
+    monkeypatch.setattr(Episode, "log", lambda self, line: (self.logs.append(line), is_logged.set()))
+    thread.released.set()
+    await is_logged.wait()
+
+    assert episode.logs == [STILL, "close() failed: KeyError: 'door'"]
+
+
+@pytest.mark.parametrize("when", ["in the run", "while it waits"])
+async def test_cancelling_waits_for_a_thread_only_briefly(
+    thread: Thread, when: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ctrl-C must end, and names what it leaves behind: the episode and its log are gone."""
+    monkeypatch.setattr(closing, "_THREADS_GRACE_S", 0.01)
+    environment = Closing(thread.close)
+    run = thread.run if when == "in the run" else thread.run_too_long
+    task = asyncio.create_task(run_then_close(run, environment, Episode(), close_timeout_s=3600))
+    await (thread.is_begun if when == "in the run" else thread.is_left).wait()
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+
+    assert (task.cancelled(), environment.begun) == (True, 0)
+    assert caplog.messages == [f"Closing: {STILL}"]
+
+
+async def test_several_threads_end_before_it_is_closed_once(thread: Thread) -> None:
+    """Tools that run side by side leave as many."""
+    is_closed = asyncio.Event()
+
+    async def run() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(thread.run_too_long())
+            group.create_task(thread.run_too_long())
+
+    async def close() -> None:
+        await thread.close()
+        is_closed.set()
+
+    environment = Closing(close)
+    await run_then_close(run, environment, Episode(), close_timeout_s=0.01)
+    thread.released.set()
+    await is_closed.wait()
+
+    assert (thread.order, environment.begun) == (["thread ended", "thread ended", "closed"], 1)
+
+
+INTERRUPTED = """
+import asyncio, os, signal, time
+from artkit import Rollout, Scenario, ToolEnvironment, tool
+from artkit.testing import ChatServer, Reply
+
+class Desk(ToolEnvironment[Scenario]):
+    async def reset(self, scenario):
+        return "go"
+
+    @tool
+    def wait(self) -> None:
+        "Interrupt the program, and go on."
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(3600)
+
+async def main():
+    async with ChatServer([Reply(tool_calls=[("wait", {})])]) as server:
+        await Rollout(Desk)(server.model(), Scenario(id="s"))
+
+asyncio.run(main())
+"""
+
+
+def test_a_tool_that_cannot_be_ended_does_not_keep_the_process(tmp_path: Path) -> None:
+    """Its thread is cut off with it, and named."""
+    (tmp_path / "interrupted.py").write_text(INTERRUPTED)
+    ended = subprocess.run(
+        [sys.executable, "interrupted.py"],
+        cwd=tmp_path, timeout=50, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ended.returncode != 0
+    assert "Desk: the tool 'wait' still ran in a thread when the episode was over" in ended.stderr
+    assert ended.stderr.rstrip().endswith("KeyboardInterrupt")

@@ -51,11 +51,11 @@ def test_half_a_character_is_replaced() -> None:
     [
         (None, "reset() gave None for messages"),
         (3, "reset() gave 3 for messages"),
-        ({"role": "user", "content": "x"}, "reset() gave {'role': 'user', 'content': 'x'} for messages"),
+        ({"role": "user", "content": "x"}, "reset() gave {'content': 'x', 'role': 'user'} for messages"),
         (["x"], "reset() gave 'x' as a message"),
         ([{"content": "x"}], "reset() gave {'content': 'x'} as a message"),
-        ([{"role": "user", "content": b"x"}], "reset() gave {'role': 'user', 'content': b'x'}, which cannot be sent"),
-        ([{"role": "user", "content": float("nan")}], "reset() gave {'role': 'user', 'content': nan}, which cannot"),
+        ([{"role": "user", "content": b"x"}], "reset() gave {'content': b'x', 'role': 'user'}, which cannot be sent"),
+        ([{"role": "user", "content": float("nan")}], "reset() gave {'content': nan, 'role': 'user'}, which cannot"),
     ],
 )
 def test_what_is_no_message_is_refused_where_it_was_given(value: Any, problem: str) -> None:
@@ -113,3 +113,49 @@ def test_a_reply_without_content_goes_back_with_an_empty_text() -> None:
 def test_half_a_character_of_the_model_is_replaced() -> None:
     """It samples bytes; the request that carries them back must still be UTF-8."""
     assert sent(Reply("half \ud83d"))["content"] == "half \ufffd"
+
+
+def test_a_refused_message_is_shown_in_short() -> None:
+    """Its picture of megabytes would go into every log and recording of the failure."""
+    with pytest.raises(EnvironmentContractError) as refused:
+        as_messages([{"role": "user", "content": [{"type": "text", "text": "x" * 100_000}, b"x" * 100_000]}], "reset()")
+
+    assert len(str(refused.value)) < 500
+
+
+def test_a_message_that_is_changed_afterwards_was_sent_as_it_was() -> None:
+    """An environment that keeps one list of blocks and adds to it would rewrite its own past."""
+    blocks = [{"type": "text", "text": "one"}]
+    messages = as_messages([{"role": "user", "content": blocks}], "step()")
+    blocks.append({"type": "text", "text": "two"})
+    blocks[0]["text"] = "changed"
+
+    assert messages == [{"role": "user", "content": [{"type": "text", "text": "one"}]}]
+
+
+@pytest.mark.parametrize(
+    ("said", "name"),
+    [
+        ("functions.look", "functions_look"),
+        (" look\n", "_look_"),
+        ('look" />', "look____"),
+        ("", "unnamed"),
+        ("größe\ud83d", "gr__e_"),
+        ("x" * 100, "x" * 64),
+        ("fs.look", "fs.look"),
+    ],
+)
+def test_the_name_that_is_sent_is_one_that_a_tool_can_have(said: str, name: str) -> None:
+    """Servers check it as they check the tools on offer; one of those is taken as it is."""
+    tools = [{"type": "function", "function": {"name": "fs.look"}}, {"type": "web_search"}]
+    [call] = as_sent(choice(Reply(tool_calls=[(said, "{}")])).message, tools)["tool_calls"]
+
+    assert call["function"]["name"] == name
+
+
+def test_a_reply_in_blocks_goes_back_as_its_text() -> None:
+    """Some servers send a list, and take none back."""
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "hello"}]
+    message = ChatCompletionMessage.construct(role="assistant", content=blocks)
+
+    assert as_sent(message) == {"role": "assistant", "content": "hello"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,19 @@ import art
 import pytest
 from pydantic import BaseModel
 
-from artkit.environments import Action, Divergence, Environment, ReplayReport, StepResult, play, replay
+from artkit.environments import (
+    Action,
+    Divergence,
+    Environment,
+    ReplayReport,
+    SkippedEpisode,
+    StepResult,
+    play,
+    replay,
+)
 from artkit.environments.scenario_type import scenario_type_of
 from artkit.episodes import Episode, FailureKind, FailureRecord, StopReason, write_groups
-from artkit.errors import ConfigurationError
+from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.scenarios import PromptScenario, Scenario
 from artkit.testing import Reply, choice, episode
 
@@ -131,7 +141,7 @@ class EndsSooner(Adds):
     ("environment", "where", "values"),
     [
         (Prompts, (0, "the messages"), ("'2+3='}]", "Please")),
-        (NoTools, (0, "the tools"), ("add", "None")),
+        (NoTools, (0, "the tools"), ("['add']", "[]")),
         (Words, (2, "the messages"), ("try again", "wrong")),
         (Bonus, (3, "the step rewards"), ("0.9", "1.9")),
         (Fails, (2, "whether it goes on"), ("True", "an error': \"KeyError: 'door'")),
@@ -166,6 +176,15 @@ async def test_an_episode_that_was_cut_short_is_compared_as_far_as_it_goes() -> 
     assert (divergence.turn, divergence.what) == (1, "the messages")
 
 
+async def test_an_episode_that_went_on_after_a_reply_that_was_cut_off_replays() -> None:
+    """Its rollout was told to play on."""
+    cut = Reply("4", finish_reason="length")
+    one = Episode(scenario=SUM, metadata={"scenario_id": SUM.id})
+    await play(Adds(), Replies(cut, "5"), one, stop_when_truncated=False)
+
+    assert await replay(one, Adds) == ReplayReport(replayed=1)
+
+
 async def test_a_failure_of_the_environment_that_is_still_there_is_no_divergence() -> None:
     """It replays, failure included."""
     partial = await played("4")
@@ -186,15 +205,25 @@ async def test_an_outcome_that_was_recorded_as_data_is_compared_as_data(tmp_path
 
 
 async def test_scenario_objects_can_be_given(tmp_path: Path) -> None:
-    """Not every scenario class is named by the environment."""
+    """Not every scenario class is loaded, nor named by the environment."""
 
-    class Untyped(Adds):
+    class Hidden(Sum):  # of a function, so that it cannot be looked up again
         pass
 
-    Untyped.__bases__ = (Adds,)
-    write_groups(tmp_path / "r.jsonl", [art.TrajectoryGroup([await played("5")])])
+    class Untyped(Environment[Any]):
+        async def reset(self, scenario: Any) -> str:
+            return f"{type(scenario).__name__} {scenario.left}"
 
-    assert (await replay([tmp_path / "r.jsonl"], Untyped, scenarios=[SUM])).replayed == 1
+        async def step(self, action: Action) -> StepResult:
+            return StepResult(done=True)
+
+    hidden = Hidden(id="2+3", left=2, right=3)
+    one = Episode(scenario=hidden, metadata={"scenario_id": hidden.id})
+    await play(Untyped(), Replies("5"), one)
+    write_groups(tmp_path / "r.jsonl", [art.TrajectoryGroup([one])])
+
+    assert not (await replay([tmp_path / "r.jsonl"], Untyped)).ok
+    assert await replay([tmp_path / "r.jsonl"], Untyped, scenarios=[hidden]) == ReplayReport(replayed=1)
 
 
 async def test_what_cannot_be_replayed_is_said() -> None:
@@ -207,7 +236,7 @@ async def test_what_cannot_be_replayed_is_said() -> None:
     report = await replay([other, wrong], Adds)
 
     assert (report.replayed, report.divergences) == (0, ())
-    assert [(name, member, why.split(":")[0]) for name, member, why in report.skipped] == [
+    assert [(one.scenario_id, one.member, one.why.split(":")[0]) for one in report.skipped] == [
         ("s", 0, "the recording does not hold its scenario"),
         ("", 0, "its scenario is no Sum"),
     ]
@@ -223,14 +252,91 @@ async def test_an_instance_is_refused() -> None:
 def test_a_report_reads_as_text() -> None:
     """It is what a person sees in CI."""
     divergence = Divergence(scenario_id="a", member=1, turn=2, what="the messages", expected="['no']", got="['yes']")
+    skipped = SkippedEpisode(scenario_id="b", member=0, why="no scenario")
 
-    assert str(ReplayReport(divergences=(divergence,), replayed=2, skipped=(("b", 0, "no scenario"),))) == (
+    assert str(ReplayReport(divergences=(divergence,), replayed=2, skipped=(skipped,))) == (
         "2 episodes replayed, 1 diverged, 1 skipped\n"
         "scenario 'a', member 1, turn 2: the messages differ\n"
         "    expected ['no']\n"
         "    got      ['yes']\n"
         "scenario 'b', member 0: skipped: no scenario"
     )
+
+
+class OtherTool(Adds):
+    def tools(self) -> Any:
+        add = super().tools()[0]["function"]
+        changed = {**add, "description": "Add " + "many " * 100, "parameters": {"type": "object", "required": ["a"]}}
+        return [{"type": "function", "function": changed}]
+
+
+async def test_a_tool_that_differs_is_named_once_for_all_episodes() -> None:
+    """A schema is long, and every member of every group meets the change."""
+    members = [await played("5", member=number) for number in range(3)]
+
+    report = await replay(members, OtherTool)
+
+    assert [divergence.what for divergence in report.divergences] == ["the tool 'add'"] * 3
+    assert (
+        str(report).splitlines()[1] == "scenario '2+3', member 0 (and 2 episodes more), turn 0: the tool 'add' differs"
+    )
+    assert len(str(report).splitlines()) == 4
+
+
+async def test_a_report_raises_where_not_all_replayed() -> None:
+    """As that of a check does: one line in a test or a script."""
+    one = await played("5")
+    (await replay(one, Adds)).raise_if_broken()
+
+    with pytest.raises(EnvironmentContractError, match=r"1 episode replayed, 1 diverged.*the step rewards differ"):
+        (await replay(one, Bonus)).raise_if_broken()
+    with pytest.raises(EnvironmentContractError, match=r"1 skipped; scenario '', member 0: skipped"):
+        (await replay(episode("hi", choice("ho")), Adds)).raise_if_broken()
+
+
+class Hangs(Adds):
+    where = "reset"
+
+    async def hang(self, where: str) -> None:
+        if where == self.where:
+            await asyncio.Event().wait()
+
+    async def reset(self, scenario: Sum) -> Any:
+        await self.hang("reset")
+        return await super().reset(scenario)
+
+    async def step(self, action: Action) -> StepResult:
+        await self.hang("step")
+        return await super().step(action)
+
+    async def close(self) -> None:
+        await self.hang("close")
+
+
+@pytest.mark.parametrize(("where", "turn"), [("reset", 0), ("step", 1)])
+async def test_a_call_that_takes_too_long_is_a_divergence(
+    where: str, turn: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One world that hangs must not hold up the report on all the others."""
+    monkeypatch.setattr(Hangs, "where", where)
+
+    [divergence] = (await replay(await played("5"), Hangs, call_timeout_s=0.05)).divergences
+
+    assert divergence.turn == turn
+    assert f"TimeoutError: {where}() took longer than 0.05 s" in divergence.got
+
+
+async def test_a_close_that_takes_too_long_holds_nothing_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The episode was over."""
+    monkeypatch.setattr(Hangs, "where", "close")
+
+    assert (await replay(await played("5"), Hangs, call_timeout_s=0.05)).ok
+
+
+async def test_no_time_at_all_is_refused() -> None:
+    """Nothing would ever replay."""
+    with pytest.raises(ConfigurationError, match=r"call_timeout_s=0 is not positive"):
+        await replay([], Adds, call_timeout_s=0)
 
 
 class Bare(Environment[Any]):

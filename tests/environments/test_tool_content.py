@@ -56,6 +56,9 @@ class Point:
         (1.5, "1.5"),
         ({"größe": (1, 2)}, '{"größe": [1, 2]}'),
         ([], "[]"),
+        ([{"type": "file", "name": "a.txt"}], '[{"type": "file", "name": "a.txt"}]'),
+        ([{"type": ["text"]}], '[{"type": ["text"]}]'),
+        ({"type": "text", "value": 1}, '{"type": "text", "value": 1}'),
         ([{"type": "house", "price": 1}], '[{"type": "house", "price": 1}]'),
         (Book(title="Emma"), '{"title": "Emma", "year": null}'),
         ([Book(title="Emma", year=1815)], '[{"title": "Emma", "year": 1815}]'),
@@ -87,6 +90,7 @@ def test_blocks_with_a_picture_stay_blocks() -> None:
     blocks = [{"type": "text"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
 
     assert as_content(blocks, "the tool") == blocks
+    assert as_content(blocks[1], "the tool") == [blocks[1]]
 
 
 def test_half_a_character_can_be_sent() -> None:
@@ -118,3 +122,12 @@ def test_a_result_with_a_number_that_is_none_is_refused(arguments: Any, problem:
         ToolResult("x", **arguments)
 
     assert refused.value.problem == problem
+
+
+@pytest.mark.parametrize("value", [b"\xff" * 1_000_000, [[object()] * 100_000]], ids=["bytes", "list"])
+def test_what_is_refused_is_shown_in_short(value: Any) -> None:
+    """A file of megabytes would go into every log and recording of the failure."""
+    with pytest.raises(EnvironmentContractError) as refused:
+        as_content(value, "the tool")
+
+    assert len(str(refused.value)) < 500

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import dataclasses
 import datetime as dt
 import enum
 import json
@@ -11,14 +12,15 @@ import math
 import sys
 import threading
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
-from artkit.environments import Action, StepResult, ToolEnvironment, ToolResult, play, tool
+from artkit.environments import Action, Environment, StepResult, ToolEnvironment, ToolResult, play, tool
 from artkit.episodes import Episode, StopReason
 from artkit.errors import ConfigurationError, EnvironmentContractError, ToolError
 from artkit.scenarios import Scenario
@@ -300,7 +302,7 @@ async def test_a_sync_tool_that_exits_is_the_environments_failure() -> None:
         def look(self) -> None:
             sys.exit("done")
 
-    with pytest.raises(EnvironmentContractError, match=r"a tool ended in SystemExit\(done\)"):
+    with pytest.raises(EnvironmentContractError, match=r"the tool 'look' ended in SystemExit\(done\)"):
         await Desk().step(reply(("look", {})))
 
 
@@ -354,13 +356,16 @@ async def test_answers_of_parallel_calls_stand_in_the_order_of_the_calls() -> No
 
 
 class Hanging(World):
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
     @tool
     async def wait(self) -> None:
         await asyncio.Event().wait()
 
     @tool
     def block(self) -> None:
-        threading.Event().wait(10)
+        self.release.wait(30)
 
     @tool(timeout_s=0.01)
     async def impatient(self) -> None:
@@ -376,16 +381,83 @@ class Hanging(World):
         return "a door"
 
 
-@pytest.mark.parametrize("name", ["wait", "block"])
-async def test_a_tool_that_takes_too_long_is_answered_and_counted(name: str) -> None:
+async def test_a_tool_that_takes_too_long_is_answered_and_counted() -> None:
     """One slow page must not cost the whole episode; the next call is run."""
-    actor = Recorded(Reply(tool_calls=[(name, {}), ("look", {})]), "bye")
+    actor = Recorded(Reply(tool_calls=[("wait", {}), ("look", {})]), "bye")
     episode = Episode(scenario=Scenario(id="s"))
 
     await play(Hanging(), actor, episode, step_timeout_s=0.05)
 
-    assert [message["content"] for message in actor.sent[-2:]] == [f"{name} took longer than 0.05 s", "a door"]
+    assert [message["content"] for message in actor.sent[-2:]] == ["wait took longer than 0.05 s", "a door"]
     assert (episode.stop_reason, episode.metrics["tool_errors"]) == (StopReason.DONE, 1)
+
+
+async def test_no_tool_runs_beside_a_thread_that_cannot_be_ended() -> None:
+    """Two queries on one connection at once are as bad as a close under one."""
+    environment = Hanging()
+    actor = Recorded(Reply(tool_calls=[("block", {}), ("look", {})]), Reply(tool_calls=[("look", {})]), "bye")
+    episode = Episode(scenario=Scenario(id="s"))
+
+    await play(environment, actor, episode, step_timeout_s=0.01)
+    environment.release.set()
+
+    refused = "look was not run: a call before it still ran after 0.01 s"
+    answers = [message["content"] for message in actor.sent if message["role"] == "tool"]
+    assert answers == ["block took longer than 0.01 s", refused, refused]
+    assert (episode.stop_reason, episode.metrics["tool_errors"]) == (StopReason.DONE, 3)
+
+
+async def test_a_tool_waits_for_the_thread_of_a_call_before_it() -> None:
+    """A query that took a little too long is over a moment later, and nothing is lost."""
+    order = []
+
+    class Desk(Hanging):
+        @tool(timeout_s=0.01)
+        def slow(self) -> None:
+            self.block()
+            order.append("slow ends")
+
+        @tool
+        def look(self) -> str:
+            order.append("look")
+            return "a door"
+
+    class Releasing(Recorded):
+        async def act(self, messages: list[dict[str, Any]], tools: Any, turn: int) -> Any:
+            if turn == 1:
+                environment.release.set()
+            return await super().act(messages, tools, turn)
+
+    environment = Desk()
+    actor = Releasing(Reply(tool_calls=[("slow", {})]), Reply(tool_calls=[("look", {})]), "bye")
+    await play(environment, actor, Episode(scenario=Scenario(id="s")), step_timeout_s=30)
+
+    assert order == ["slow ends", "look"]
+    assert actor.sent[-1]["content"] == "a door"
+
+
+async def test_an_environment_around_another_lets_that_one_time_its_tools() -> None:
+    """One that counts or logs must not turn a slow tool, which is answered, into a failure."""
+
+    class Around(Environment[Scenario]):
+        def __init__(self) -> None:
+            self.inner = Hanging()
+            self.tools = self.inner.tools
+            self.reset = self.inner.reset
+
+        async def reset(self, scenario: Scenario) -> str:
+            raise NotImplementedError
+
+        async def step(self, action: Action) -> StepResult:
+            raise NotImplementedError
+
+        async def step_within(self, action: Action, timeout_s: float | None) -> StepResult:
+            return await self.inner.step_within(action, timeout_s)
+
+    actor = Recorded(Reply(tool_calls=[("wait", {})]), "bye")
+    await play(Around(), actor, Episode(scenario=Scenario(id="s")), step_timeout_s=0.01)
+
+    assert actor.sent[-1]["content"] == "wait took longer than 0.01 s"
 
 
 async def test_a_tools_own_limit_holds_before_the_rollouts() -> None:
@@ -530,3 +602,94 @@ async def test_a_method_that_returns_a_coroutine_is_awaited() -> None:
 async def test_a_tool_is_still_a_method() -> None:
     """It is tested and called by other tools like any other."""
     assert Shop().price("lamp", count=2) == "lamp 2"
+
+
+async def test_thousands_of_problems_are_told_in_short() -> None:
+    """An answer to each would use up the context, by no doing of the model's."""
+    many = {"type": "object", "properties": {"xs": {"type": "array", "items": {"type": "integer"}}}}
+
+    class Desk(World):
+        @tool
+        def add(self, xs: list[int]) -> int:
+            return sum(xs)
+
+        @tool(schema=many)
+        def count(self, xs):
+            return len(xs)
+
+    arguments = {"xs": ["x" * 1000] * 500}
+    told = await answers(Desk(), ("add", arguments), ("count", arguments), ("count", {"xs": "x" * 10_000}))
+
+    assert [text.count("argument 'xs.") for text in told] == [5, 5, 0]
+    assert [text.endswith("; and 495 more") for text in told] == [True, True, False]
+    assert max(map(len, told)) < 2000
+
+
+async def test_a_failure_of_an_arguments_own_type_is_answered_like_the_tools() -> None:
+    """The model sent what the type does not know; whose code looked it up makes no difference."""
+
+    @dataclasses.dataclass
+    class Length:
+        unit: str
+
+        def __post_init__(self) -> None:
+            self.metres = {"m": 1.0, "km": 1000.0}[self.unit]
+
+    class Desk(World):
+        @tool
+        def walk(self, length: Length) -> float:
+            return length.metres
+
+    assert await answers(Desk(), ("walk", {"length": {"unit": "mile"}})) == ["KeyError: 'mile'"]
+
+
+async def test_a_tool_that_an_attribute_hides_is_named() -> None:
+    """Called, it would raise a TypeError, which the model would be told for the whole run."""
+
+    class Desk(Shop):
+        async def reset(self, scenario: Scenario) -> str:
+            self.price = 20  # type: ignore[assignment,method-assign]  # the mistake
+            return "go"
+
+    environment = Desk()
+    await environment.reset(Scenario(id="s"))
+
+    with pytest.raises(EnvironmentContractError, match=r"self\.price is a tool, and became 20"):
+        await environment.step(reply(("price", {"item": "lamp"})))
+
+
+async def test_an_unknown_argument_is_answered_with_the_names_that_the_model_knows() -> None:
+    """An alias is what the schema says."""
+
+    class Desk(World):
+        @tool
+        def send(self, sender: str = Field(alias="from")) -> str:
+            return sender
+
+    assert await answers(Desk(), ("send", {"from": "ann"}), ("send", {"from": "ann", "to": "ben"})) == [
+        "ann",
+        "there is no argument 'to', the arguments are: 'from'",
+    ]
+
+
+async def test_the_rewards_of_one_turn_add_up_whatever_their_type() -> None:
+    """A Decimal and a float have no sum of their own."""
+
+    class Game(World):
+        @tool
+        def move(self, exact: bool) -> ToolResult:
+            return ToolResult("", reward=Decimal("0.5") if exact else 0.25)
+
+    assert (await Game().step(reply(("move", {"exact": True}), ("move", {"exact": False})))).reward == 0.75
+
+
+async def test_an_environments_own_limit_holds_before_the_rollouts() -> None:
+    """Who wrote the tools knows how long they take."""
+
+    class Desk(Hanging):
+        tool_timeout_s = 0.01
+
+    actor = Recorded(Reply(tool_calls=[("wait", {})]), "bye")
+    await play(Desk(), actor, Episode(scenario=Scenario(id="s")), step_timeout_s=30)
+
+    assert actor.sent[-1]["content"] == "wait took longer than 0.01 s"

@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +67,21 @@ def strict(script: list[Reply | str]) -> Any:
                     return Reply(status=400, error="an answer to another call")
             elif open_calls:
                 return Reply(status=400, error="a call without an answer")
-            for call in message.get("tool_calls") or ():
-                try:
-                    is_object = isinstance(json.loads(call["function"]["arguments"]), dict)
-                except ValueError:
-                    is_object = False
-                if not is_object:
-                    return Reply(status=400, error="arguments do not parse")
-                open_calls.append(call["id"])
+            open_calls += [call["id"] for call in message.get("tool_calls") or ()]
+            if not all(map(is_valid, message.get("tool_calls") or ())) or len(set(open_calls)) < len(open_calls):
+                return Reply(status=400, error="arguments do not parse, no name of a tool, or two calls of one id")
         return next(replies)
 
     return answer
+
+
+def is_valid(call: dict[str, Any]) -> bool:
+    function = call["function"]
+    try:
+        is_object = isinstance(json.loads(function["arguments"]), dict)
+    except ValueError:
+        return False
+    return is_object and re.fullmatch("[a-zA-Z0-9_-]{1,64}", function["name"]) is not None
 
 
 async def test_tools_and_their_answers_reach_the_model() -> None:
@@ -117,6 +122,40 @@ async def test_what_is_sent_is_valid_and_what_is_kept_is_what_was_said(arguments
     assert episode.messages_and_choices[1].message.tool_calls[0].function.arguments == arguments
 
 
+@pytest.mark.parametrize("name", ["functions.look", "look\n", 'look" />', "x" * 100])
+async def test_a_name_that_no_tool_can_have_is_answered_and_the_episode_goes_on(name: str) -> None:
+    """A server that checks names would refuse every further request; the record keeps what was said."""
+    async with ChatServer(strict([Reply(tool_calls=[(name, {"at": "door"})]), look(), "bye"])) as server:
+        episode = await Rollout(Desk)(server.model(), SCENARIO)
+
+    answer = {
+        "role": "tool",
+        "tool_call_id": "call_1_0",
+        "content": f"there is no tool {name!r}, the tools are: 'look'",
+    }
+    assert episode.messages_and_choices[2] == answer
+    assert episode.messages_and_choices[1].message.tool_calls[0].function.name == name
+    assert (episode.stop_reason, episode.metrics["turns"], episode.metrics["tool_errors"]) == (StopReason.DONE, 3, 1)
+
+
+async def test_two_calls_of_one_id_are_answered_each_under_its_own() -> None:
+    """Some models repeat an id, and a server that finds two answers under one refuses the request."""
+    calls = [
+        {"id": "a", "type": "function", "function": {"name": "look", "arguments": f'{{"at": "{at}"}}'}}
+        for at in ("door", "wall")
+    ]
+    async with ChatServer(strict([Reply(tool_calls=calls), "bye"])) as server:
+        episode = await Rollout(Desk)(server.model(), SCENARIO)
+
+    asked, *answered = server.requests[1]["messages"][1:]
+    assert [call["id"] for call in asked["tool_calls"]] == ["a", "a_1"]
+    assert answered == [
+        {"role": "tool", "tool_call_id": "a", "content": "a door"},
+        {"role": "tool", "tool_call_id": "a_1", "content": "a wall"},
+    ]
+    assert [call.id for call in episode.messages_and_choices[1].message.tool_calls] == ["a", "a"]
+
+
 async def test_a_reply_that_only_reasons_has_an_empty_text() -> None:
     """Some servers leave `content` out; others refuse a message without it."""
 
@@ -135,8 +174,8 @@ async def test_a_reply_that_only_reasons_has_an_empty_text() -> None:
 
 
 MISSHAPEN = {
-    "no id": ({"type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}, "call_0", "a x"),
-    "empty id": ({"id": "", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}, "call_0", "a x"),
+    "no id": ({"type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}, "call00000", "a x"),
+    "empty id": ({"id": "", "type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}, "call00000", "a x"),
     "no type": ({"id": "1", "function": {"name": "look", "arguments": '{"at": "x"}'}}, "1", "a x"),
     "object": ({"id": "1", "type": "function", "function": {"name": "look", "arguments": {"at": "x"}}}, "1", "a x"),
     "no arguments": ({"id": "1", "type": "function", "function": {"name": "look"}}, "1", "argument 'at' is missing"),
@@ -156,6 +195,21 @@ async def test_a_call_that_lacks_something_is_answered_under_its_id(call: Any, c
     asked, answered = server.requests[1]["messages"][1:]
     assert asked["tool_calls"][0]["id"] == answered["tool_call_id"] == call_id
     assert (answered["content"], episode.stop_reason) == (text, StopReason.DONE)
+
+
+# As above.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
+async def test_a_made_up_id_comes_once_in_a_conversation() -> None:
+    """Some servers refuse one that comes again; the record keeps what the server said."""
+    calls = [{"type": "function", "function": {"name": "look", "arguments": '{"at": "x"}'}}] * 2
+    async with ChatServer(strict([Reply(tool_calls=calls), Reply(tool_calls=calls), "bye"])) as server:
+        episode = await Rollout(Desk)(server.model(), SCENARIO)
+
+    sent = server.requests[-1]["messages"]
+    answered = [message["tool_call_id"] for message in sent if message["role"] == "tool"]
+    assert answered == ["call00000", "call00001", "call00100", "call00101"]
+    assert [call["id"] for message in sent for call in message.get("tool_calls") or ()] == answered
+    assert [call.id for call in episode.messages_and_choices[1].message.tool_calls] == [None, None]
 
 
 async def test_the_messages_read_back_are_those_that_were_sent() -> None:
@@ -314,6 +368,40 @@ async def test_a_call_that_was_cut_off_at_the_token_limit_ends_the_episode() -> 
     assert episode.logs == [
         "turn 0: finish_reason='tool_calls' became 'length', for the reply ends inside a tool call, at its limit of 16 tokens"
     ]
+
+
+@pytest.mark.parametrize("limit", [{"max_tokens": 16}, {"max_completion_tokens": 16}])
+async def test_a_token_limit_that_only_the_server_knows_by_its_own_name_holds_too(limit: Any) -> None:
+    """`max_tokens` is what older servers understand."""
+    async with ChatServer([calling('{"at": "wa', usage=CUT_OFF), "never"]) as server:
+        episode = await Rollout(Desk, sampling=Sampling(extra_body=limit))(server.model(), SCENARIO)
+
+    assert (episode.stop_reason, episode.metrics["turns"]) == (StopReason.TRUNCATED, 1)
+
+
+async def test_a_call_that_was_cut_off_after_its_name_is_not_run() -> None:
+    """A tool that takes no arguments would run on half a call."""
+
+    class Eager(Desk):
+        @tool
+        def leave(self) -> ToolResult:
+            return ToolResult(reward=-1.0)
+
+    reply = Reply(tool_calls=[("leave", "")], finish_reason="tool_calls", usage=CUT_OFF)
+    async with ChatServer([reply, "never"]) as server:
+        episode = await Rollout(Eager, sampling=Sampling(max_completion_tokens=16))(server.model(), SCENARIO)
+
+    assert (episode.stop_reason, episode.reward) == (StopReason.TRUNCATED, 0.0)
+
+
+@pytest.mark.parametrize("word", ["model_length", "max_tokens", "MAX_TOKENS", "model_context_window_exceeded"])
+async def test_another_servers_word_for_a_reply_that_was_cut_off_is_understood(word: str) -> None:
+    """Gateways pass on what the provider behind them says."""
+    async with ChatServer([look(finish_reason=word), "never"]) as server:
+        episode = await Rollout(Desk)(server.model(), SCENARIO)
+
+    assert (episode.stop_reason, episode.metrics["truncated"], episode.reward) == (StopReason.TRUNCATED, True, 0.0)
+    assert episode.logs == [f"turn 0: finish_reason={word!r} became 'length', for that is what it means"]
 
 
 @pytest.mark.parametrize(

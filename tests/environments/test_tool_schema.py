@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import enum
 import functools
+import math
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 from openai.types.chat import ChatCompletionToolParam
 from pydantic import BaseModel, Field, TypeAdapter
+from typing_extensions import TypedDict
 
 from artkit.environments import ToolEnvironment, tool
 from artkit.environments.tools.docstring import read_docstring
@@ -337,6 +339,7 @@ OBJECT = {"type": "object", "properties": {}}
         ({"name": "look at"}, "name='look at' is no name of a tool"),
         ({"answers": (OSError, "ValueError")}, "answers='ValueError' is no class of exceptions"),
         ({"answers": KeyboardInterrupt}, "answers=<class 'KeyboardInterrupt'> is no class of exceptions"),
+        ({"schema": Address}, "schema=<class '"),
         ({"schema": {"type": "string"}}, "schema={'type': 'string'} does not describe named arguments"),
         ({"schema": {"function": {"parameters": OBJECT}}}, "schema={'function': {'parameters': "),
         (
@@ -422,9 +425,163 @@ def test_a_tool_that_is_no_plain_method_is_refused(kind: Any) -> None:
             "Do.\n\nArgs:\n    a: one\n        b: still of a\n    c: two",
             ("Do.", {"a": "one b: still of a", "c": "two"}),
         ),
+        (
+            "Do.\n\nArgs:\n    a (dict[str, tuple(int, int)]): one\n    b (x (y) z, optional): two: three",
+            ("Do.", {"a": "one", "b": "two: three"}),
+        ),
+        (
+            "Do.\n\nArgs:\n    a: one\n    *names: two\n    **more (int): three\n    \\*\\*rest: four",
+            ("Do.", {"a": "one", "names": "two", "more": "three", "rest": "four"}),
+        ),
+        ("Do.\n\nArgs:\n    a: one (see\n    b (of: one)", ("Do.", {"a": "one (see b (of: one)"})),
         ("Do: this.\n\nAnd: that.", ("Do: this.\n\nAnd: that.", {})),
     ],
 )
 def test_a_docstring_is_read_as_it_is_meant(text: str | None, expected: Any) -> None:
     """Google style, as far as people write it."""
+    assert read_docstring(text) == expected
+
+
+def test_an_argument_whose_default_is_none_may_be_null() -> None:
+    """`at: str = None` is widely written, and a model that reads the default sends it."""
+
+    @tool
+    def look(self, at: str = None, colour: Colour = None) -> None: ...  # noqa: RUF013  # as people write it
+
+    assert parameters_of(look)["properties"] == {
+        "at": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        "colour": {"anyOf": [{"$ref": "#/$defs/Colour"}, {"type": "null"}], "default": None},
+    }
+
+
+@pytest.mark.parametrize("default", [math.inf, -math.inf, math.nan])
+def test_a_default_that_is_not_finite_is_left_out(default: Any) -> None:
+    """No server reads it, so no request could be sent."""
+
+    @tool
+    def look(self, at: Any = default) -> None: ...
+
+    assert parameters_of(look)["properties"] == {"at": {}}
+
+
+def test_a_text_beside_an_annotation_describes_the_argument() -> None:
+    """`Annotated[str, "…"]` is how other libraries of agents are told."""
+
+    @tool
+    def look(self, at: Annotated[str, "where"], n: Annotated[int, Field(description="how often"), "no"] = 1) -> None:  # noqa: D417
+        """Look.
+
+        Args:
+            at: Said before.
+            n: Likewise.
+        """
+
+    assert parameters_of(look)["properties"] == {
+        "at": {"type": "string", "description": "where"},
+        "n": {"type": "integer", "description": "how often", "default": 1},
+    }
+
+
+def test_types_that_are_local_may_name_each_other() -> None:
+    """With `from __future__ import annotations`, the fields of a local dataclass are names that only it can resolve."""
+
+    @dataclasses.dataclass
+    class Size:
+        width: int
+
+    class Label(TypedDict):
+        text: str
+
+    @dataclasses.dataclass
+    class Box:
+        size: Size
+        labels: list[Label]
+
+    class Desk(World):
+        @tool
+        def pack(self, box: Box) -> str: ...
+
+    parameters = parameters_of(Desk.pack)
+    jsonschema.Draft202012Validator(parameters).validate({"box": {"size": {"width": 1}, "labels": [{"text": "x"}]}})
+    assert sorted(parameters["$defs"]) == ["Box", "Label", "Size"]
+
+
+def test_a_type_that_is_defined_nowhere_is_named() -> None:
+    """Not the model of arguments that is made behind the tool."""
+
+    @dataclasses.dataclass
+    class Box:
+        size: Missing  # noqa: F821
+
+    def pack(self, box: Box) -> None: ...
+
+    pack.__annotations__["box"] = Box
+    with pytest.raises(EnvironmentContractError, match="have no JSON schema: name 'Missing' is not defined"):
+        tool(pack)
+
+
+NUMPY = """Find a book.
+
+It may be lent.
+
+Parameters
+----------
+title : str
+    Words of its title,
+    in any order.
+year, month : int, optional
+    When it was printed.
+
+Returns
+-------
+Book
+    The book.
+"""
+
+SPHINX = """Find a book.
+
+:param title: Words of its title,
+    in any order.
+:type title: str
+:param int year: When it was printed.
+:returns: The book.
+:raises LookupError: There is none.
+
+It may be lent.
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            NUMPY,
+            (
+                "Find a book.\n\nIt may be lent.",
+                {
+                    "title": "Words of its title, in any order.",
+                    "year": "When it was printed.",
+                    "month": "When it was printed.",
+                },
+            ),
+        ),
+        (
+            SPHINX,
+            (
+                "Find a book.\n\nIt may be lent.",
+                {"title": "Words of its title, in any order.", "year": "When it was printed."},
+            ),
+        ),
+        ("Parameters are given.\n\nNotes\nof mine", ("Parameters are given.\n\nNotes\nof mine", {})),
+        (
+            "Do.\n\nParameters\n----------\n*args, **more : int\n    All.\nx\n    One.",
+            ("Do.", {"args": "All.", "more": "All.", "x": "One."}),
+        ),
+        (":param x:", ("", {"x": ""})),
+        ("Say :param or :this.", ("Say :param or :this.", {})),
+    ],
+    ids=["NumPy", "Sphinx", "stars", "no header", "no text", "no field"],
+)
+def test_docstrings_of_other_styles_are_read_too(text: str, expected: Any) -> None:
+    """Left in the description, types and return values would be said to the model, and its arguments not described."""
     assert read_docstring(text) == expected

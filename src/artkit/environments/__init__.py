@@ -13,7 +13,8 @@ from artkit.environments.check import (
 from artkit.environments.closing import run_then_close
 from artkit.environments.environment import Environment
 from artkit.environments.play import Actor, Play, play
-from artkit.environments.replay import Divergence, ReplayReport, replay
+from artkit.environments.replay import replay
+from artkit.environments.replay_report import Divergence, ReplayReport, SkippedEpisode
 from artkit.environments.scenario_type import scenario_type_of
 from artkit.environments.single_turn import SingleTurnEnvironment
 from artkit.environments.step_result import StepResult
@@ -31,6 +32,7 @@ __all__ = [
     "Promise",
     "ReplayReport",
     "SingleTurnEnvironment",
+    "SkippedEpisode",
     "StepResult",
     "ToolCall",
     "ToolEnvironment",

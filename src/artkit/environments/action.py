@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
+from pydantic import BaseModel
+
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessage
 
-__all__ = ["Action", "ToolCall", "WrittenCall", "parse_arguments", "written_calls"]
+__all__ = ["Action", "ToolCall", "WrittenCall", "parse_arguments", "with_ids", "written_calls", "written_text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +39,7 @@ class Action:
     """The model's reply in one turn.
 
     Attributes:
-        message: The server's own message object.
+        message: The server's own message object; a copy with ids, where it gave its tool calls none.
         finish_reason: Why generation stopped: "stop", "length", "tool_calls", …
     """
 
@@ -46,7 +49,7 @@ class Action:
     @property
     def text(self) -> str:
         """The text of the reply; empty where there is none."""
-        return self.message.content or ""
+        return written_text(self.message)
 
     @cached_property
     def tool_calls(self) -> tuple[ToolCall, ...]:
@@ -58,7 +61,8 @@ class WrittenCall(NamedTuple):
     """A tool call as the model wrote it, with the texts that a request must have.
 
     Attributes:
-        id: The server's, or the call's place in its message where there is none: an answer needs one.
+        id: The server's; where there is none, or a call before has the same, one made of the call's place in its
+            message: an answer needs an id of its own.
         name: The tool's name; "" where there is none.
         arguments: The text of the arguments; where a server sent an object for it, that object as JSON.
         kind: The kind of call, where it is no function call; else None.
@@ -70,9 +74,46 @@ class WrittenCall(NamedTuple):
     kind: str | None = None
 
 
+def with_ids(message: ChatCompletionMessage, turn: int) -> ChatCompletionMessage:
+    """Return `message` with an id for each of its tool calls that has none; as it is, where none is missing.
+
+    Some servers refuse a conversation in which an id comes twice, so they are made of the turn; and Mistral's servers
+    refuse what is not nine letters and digits.
+
+    Args:
+        message: What the server sent; it is not changed.
+        turn: The reply's number in the episode, from 0.
+    """
+    calls: list[Any] = list(message.tool_calls or ())
+    if all(_get(call, "id") for call in calls):
+        return message
+    for index, call in enumerate(calls):
+        made = {"id": f"call{turn:03}{index:02}"}
+        if isinstance(call, BaseModel) and not _get(call, "id"):
+            calls[index] = call.model_copy(update=made)
+        elif isinstance(call, Mapping) and not call.get("id"):
+            calls[index] = {**call, **made}
+    return message.model_copy(update={"tool_calls": calls})
+
+
 def written_calls(message: ChatCompletionMessage) -> list[WrittenCall]:
     """Return the tool calls of `message`, in order; the OpenAI client checks nothing of what the server sent."""
-    return [_written(call, index) for index, call in enumerate(message.tool_calls or ())]
+    calls: dict[str, WrittenCall] = {}
+    for index, call in enumerate(message.tool_calls or ()):
+        written = _written(call, index)
+        while written.id in calls:
+            written = written._replace(id=f"{written.id}_{index}")
+        calls[written.id] = written
+    return list(calls.values())
+
+
+def written_text(message: ChatCompletionMessage) -> str:
+    """Return the text of `message`; of a list of blocks, which some servers send, the texts in it."""
+    content: Any = message.content
+    if not isinstance(content, list):
+        return str(content or "")
+    texts = [_get(block, "text") for block in content if _get(block, "type") == "text"]
+    return "".join(text for text in texts if isinstance(text, str))
 
 
 def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
@@ -88,7 +129,7 @@ def parse_arguments(text: str) -> tuple[dict[str, Any], str | None]:
     if not text.strip():
         return {}, None
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         return {}, f"arguments are not valid JSON: {error}"
     if not isinstance(value, dict):
@@ -120,6 +161,13 @@ def _get(value: Any, name: str) -> Any:
 def _refuse(constant: str) -> NoReturn:
     # Python reads NaN and Infinity; JSON has neither, and the server's template may stumble over them.
     raise ValueError(f"{constant} is no JSON value")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):  # nobody wrote infinity, and JSON could not hold it
+        raise ValueError(f"{digits} is too large a number")
+    return number
 
 
 _JSON_NAMES = {str: "string", list: "array", int: "number", float: "number", bool: "boolean"}

@@ -6,6 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from artkit.transport import Deadline
+
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
@@ -42,6 +44,18 @@ class Environment(ABC, Generic[ScenarioT]):
     @abstractmethod
     async def step(self, action: Action) -> StepResult:
         """Answer one reply of the model."""
+
+    async def step_within(self, action: Action, timeout_s: float | None) -> StepResult:
+        """Answer one reply of the model by `step`, which may take `timeout_s` seconds; None is no limit.
+
+        This is what a rollout calls. Only an environment that passes its calls on to another one has to care: passed on
+        too, it lets that one give each of its tools the time.
+
+        Raises:
+            TimeoutError: `step` took longer.
+        """
+        async with Deadline(timeout_s, lambda: f"step() took longer than {timeout_s} s"):
+            return await self.step(action)
 
     async def close(self) -> None:
         """Release what `reset` and `step` took. Called exactly once, on every path."""

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from artkit.bridge.safe_values import safe_number
-from artkit.environments.action import Action
+from artkit.environments.action import Action, with_ids
 from artkit.environments.closing import run_then_close
 from artkit.environments.messages import as_messages, as_sent, as_tools
 from artkit.environments.step_result import StepResult
-from artkit.environments.tools import ToolEnvironment
 from artkit.episodes import StopReason
 from artkit.errors import EnvironmentContractError
+from artkit.transport import Deadline, pass_on_cancellation
 
 if TYPE_CHECKING:
     from openai.types.chat.chat_completion import Choice
 
     from artkit.environments.environment import Environment
     from artkit.episodes import Episode
+    from artkit.transport import ConcurrencyLimit
 
 __all__ = ["Actor", "Play", "play"]
 
@@ -49,10 +51,12 @@ class Play:
         actor: Who replies.
         episode: Where turns, metrics and the end are written.
         max_turns: A limit beside the environment's own; the smaller holds. None means no further limit.
-        step_timeout_s: How long one `step` of the environment may take, or each tool of a `ToolEnvironment`. None means
-            no limit.
+        step_timeout_s: What the environment's `step_within` is given: how long one `step` may take, or each tool of a
+            `ToolEnvironment` that has no `tool_timeout_s` of its own. None means no limit.
+        turn_timeout_s: How long one turn may take: the reply and the `step` that answers it. None means no limit.
         stop_when_truncated: Whether the first reply that was cut off at its token limit ends the episode. If not, it
             goes to `step`, with the finish reason "length".
+        step_slots: Held during each `step`; None is no limit on how many run at once.
 
     Attributes:
         waiting_for: Whom the play is waiting for, or was when it was cut short.
@@ -66,7 +70,9 @@ class Play:
         *,
         max_turns: int | None = None,
         step_timeout_s: float | None = None,
+        turn_timeout_s: float | None = None,
         stop_when_truncated: bool = True,
+        step_slots: ConcurrencyLimit | None = None,
     ) -> None:
         self.waiting_for: Literal["model", "environment"] = "environment"
         self._environment = environment
@@ -74,9 +80,10 @@ class Play:
         self._episode = episode
         self._max_turns = max_turns
         self._step_timeout_s = step_timeout_s
+        self._turn_timeout_s = turn_timeout_s
         self._stop_when_truncated = stop_when_truncated
-        if isinstance(environment, ToolEnvironment):
-            environment.tool_timeout_s = step_timeout_s
+        self._step_slots = step_slots or contextlib.nullcontext()
+        self._cancelled_before = 0
         self._messages: list[dict[str, Any]] = []
 
     async def run(self) -> None:
@@ -84,12 +91,15 @@ class Play:
 
         Raises:
             EnvironmentContractError: The environment broke a promise.
-            TimeoutError: One `step` took longer than `step_timeout_s`.
+            TimeoutError: One turn took longer than `turn_timeout_s`, or one `step` longer than `step_timeout_s`.
             Exception: Whatever the environment or the actor raised.
         """
         episode = self._episode
         episode.metrics["turns"] = 0
-        self._extend(as_messages(await self._environment.reset(episode.scenario), "reset()"))
+        self._cancelled_before = _cancellations()
+        start = await self._environment.reset(episode.scenario)
+        pass_on_cancellation(self._cancelled_before)
+        self._extend(as_messages(start, "reset()"))
         if not any(message.get("content") for message in self._messages):
             raise EnvironmentContractError(
                 "reset() gave no message with a text, so the model would never see the task",
@@ -97,23 +107,35 @@ class Play:
             )
         tools = as_tools(self._environment.tools())
         episode.tools = tools  # type: ignore[assignment]  # ART's typed dicts are plain dicts here
+        turn = 0
+
+        def in_words() -> str:
+            return f"turn {turn} took longer than {self._turn_timeout_s} s while waiting for the {self.waiting_for}"
+
         for turn in range(self._turns()):
-            self.waiting_for = "model"
-            choice = await self._actor.act(self._messages, tools, turn)
-            self.waiting_for = "environment"
-            episode.messages_and_choices.append(choice)
-            self._messages.append(as_sent(choice.message))
-            episode.metrics["turns"] = turn + 1
-            if choice.finish_reason == "length":
-                episode.metrics["truncated"] = True
-                if self._stop_when_truncated:
-                    # A reply that was cut off is not run: half a command is not what the model meant.
-                    episode.stop_reason = StopReason.TRUNCATED
-                    return
-            if await self._step(Action(choice.message, choice.finish_reason)):
-                episode.stop_reason = StopReason.DONE
+            async with Deadline(self._turn_timeout_s, in_words):
+                reason = await self._turn(turn, tools)
+            if reason is not None:
+                episode.stop_reason = reason
                 return
         episode.stop_reason = StopReason.MAX_TURNS
+
+    async def _turn(self, turn: int, tools: list[dict[str, Any]] | None) -> StopReason | None:
+        """Play one turn; return why the episode is over, or None."""
+        episode = self._episode
+        self.waiting_for = "model"
+        choice = await self._actor.act(self._messages, tools, turn)
+        self.waiting_for = "environment"
+        episode.messages_and_choices.append(choice)
+        message = with_ids(choice.message, turn)
+        self._messages.append(as_sent(message, tools))
+        episode.metrics["turns"] = turn + 1
+        if choice.finish_reason == "length":
+            episode.metrics["truncated"] = True
+            if self._stop_when_truncated:
+                # A reply that was cut off is not run: half a command is not what the model meant.
+                return StopReason.TRUNCATED
+        return StopReason.DONE if await self._step(Action(message, choice.finish_reason)) else None
 
     def _turns(self) -> int:
         # Asked after `reset`, which may have set it from the scenario.
@@ -123,16 +145,9 @@ class Play:
         return own if self._max_turns is None else min(own, self._max_turns)
 
     async def _step(self, action: Action) -> bool:
-        # A tool environment gives each call a deadline of its own, so that one that takes too long can be answered.
-        has_own = isinstance(self._environment, ToolEnvironment) and action.tool_calls
-        deadline = asyncio.timeout(None if has_own else self._step_timeout_s)
-        try:
-            async with deadline:
-                result = await self._environment.step(action)
-        except TimeoutError as error:
-            if deadline.expired():
-                raise TimeoutError(f"step() took longer than {self._step_timeout_s} s") from error
-            raise
+        async with self._step_slots:
+            result = await self._environment.step_within(action, self._step_timeout_s)
+        pass_on_cancellation(self._cancelled_before)
         if not isinstance(result, StepResult):
             raise EnvironmentContractError(f"step() returned {result!r}", "return a StepResult")
         reward = safe_number(result.reward)
@@ -162,6 +177,11 @@ class Play:
                     f"step() gave metric {name}={value!r}", "give finite numbers and bools; leave out what is unknown"
                 )
             own[name] = number if isinstance(number, bool) else own.get(name, 0) + number
+
+
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
 
 
 async def play(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from artkit.environments.check.trace import Difference, Trace, first_difference
 from artkit.environments.closing import run_then_close
 from artkit.environments.environment import Environment
 from artkit.environments.play import Play
+from artkit.environments.replay_report import Divergence, ReplayReport, SkippedEpisode
 from artkit.environments.scenario_type import scenario_type_of
 from artkit.episodes import Episode, FailureKind, Recordings, StopReason, iter_episodes
-from artkit.episodes.recorded_rows import as_json
+from artkit.episodes.recorded_values import dump_object, to_line
 from artkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -24,62 +26,9 @@ if TYPE_CHECKING:
 
     from artkit.scenarios import Scenario
 
-__all__ = ["Divergence", "ReplayReport", "replay"]
+__all__ = ["replay"]
 
 _COMPARED_ENDS = {StopReason.DONE, StopReason.MAX_TURNS, StopReason.TRUNCATED}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Divergence:
-    """Where an environment answered otherwise than in a recording.
-
-    Attributes:
-        scenario_id: The scenario.
-        member: The position in its group.
-        turn: After which reply of the model, from 1; 0 is the start.
-        what: What differs.
-        expected: What was recorded, shortened.
-        got: What came now, shortened.
-    """
-
-    scenario_id: str
-    member: int
-    turn: int
-    what: str
-    expected: str
-    got: str
-
-    def __str__(self) -> str:
-        return (
-            f"scenario {self.scenario_id!r}, member {self.member}, turn {self.turn}: {self.what} differ"
-            f"{'' if self.what.endswith('s') else 's'}\n    expected {self.expected}\n    got      {self.got}"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayReport:
-    """What a replay came to; it prints as a report to read.
-
-    Attributes:
-        divergences: The first divergence of each episode that has one.
-        replayed: How many episodes were replayed.
-        skipped: Episodes that could not be: the scenario's id, the member, and why.
-    """
-
-    divergences: tuple[Divergence, ...] = ()
-    replayed: int = 0
-    skipped: tuple[tuple[str, int, str], ...] = ()
-
-    @property
-    def ok(self) -> bool:
-        """Whether every episode was replayed, and none diverged."""
-        return not self.divergences and not self.skipped
-
-    def __str__(self) -> str:
-        episodes = "1 episode" if self.replayed == 1 else f"{self.replayed} episodes"
-        head = f"{episodes} replayed, {len(self.divergences)} diverged, {len(self.skipped)} skipped"
-        lost = [f"scenario {name!r}, member {member}: skipped: {why}" for name, member, why in self.skipped]
-        return "\n".join([head, *map(str, self.divergences), *lost])
 
 
 async def replay(
@@ -87,6 +36,7 @@ async def replay(
     environment: Callable[[], Environment[Any]],
     *,
     scenarios: Iterable[Scenario] = (),
+    call_timeout_s: float | None = 60.0,
 ) -> ReplayReport:
     """Play the recorded replies of each episode in a fresh `environment` and report where it first answers otherwise.
 
@@ -98,9 +48,12 @@ async def replay(
         environment: The `Environment` class or factory.
         scenarios: The scenario objects. An episode whose scenario is not among them and was recorded as fields gets
             one made of these, of the class that the environment names as in `Environment[MyScenario]`.
+        call_timeout_s: How long one call of `reset`, `step` or `close` may take, in seconds, or each tool of a
+            `ToolEnvironment` that has no `tool_timeout_s` of its own. A call that takes longer is cancelled, and is a
+            divergence unless it is `close`. None is no limit.
 
     Raises:
-        ConfigurationError: `environment` is an instance, or `recording` is none.
+        ConfigurationError: `environment` is an instance, `recording` is none, or `call_timeout_s` is not positive.
 
     >>> import asyncio
     >>> from artkit.environments import StepResult
@@ -124,9 +77,11 @@ async def replay(
             f"environment={environment!r} cannot make a fresh environment for each episode",
             "pass the class, or a function without arguments that returns a new instance",
         )
+    if call_timeout_s is not None and not call_timeout_s > 0:
+        raise ConfigurationError(f"call_timeout_s={call_timeout_s!r} is not positive", "give seconds, or None")
     kind: type[Scenario] | None = None
     divergences: list[Divergence] = []
-    skipped: list[tuple[str, int, str]] = []
+    skipped: list[SkippedEpisode] = []
     replayed = 0
     for recorded in iter_episodes(recording, scenarios):
         name = str(recorded.metadata.get("scenario_id", ""))
@@ -136,13 +91,15 @@ async def replay(
             try:
                 scenario = kind.model_validate(scenario)
             except ValueError as error:
-                skipped.append((name, member, f"its scenario is no {kind.__name__}: {error}"))
+                why = f"its scenario is no {kind.__name__}: {error}"
+                skipped.append(SkippedEpisode(scenario_id=name, member=member, why=why))
                 continue
         if scenario is None or not isinstance(recorded, Episode):
-            skipped.append((name, member, "the recording does not hold its scenario"))
+            why = "the recording does not hold its scenario"
+            skipped.append(SkippedEpisode(scenario_id=name, member=member, why=why))
             continue
         replayed += 1
-        difference = await _Replaying(recorded, scenario).difference(environment)
+        difference = await _Replaying(recorded, scenario, call_timeout_s).difference(environment)
         if difference is not None:
             divergences.append(
                 Divergence(
@@ -163,13 +120,16 @@ class _Replaying:
 
     recorded: Episode
     scenario: Any
+    call_timeout_s: float | None
     replies: list[Choice] = field(init=False)
+    resetting: asyncio.Timeout = field(init=False)
 
     def __post_init__(self) -> None:
         self.replies = [turn for turn in self.recorded.messages_and_choices if isinstance(turn, Choice)]
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
         """Return the recorded reply of this turn."""
+        self.resetting.reschedule(None)  # `step` has a deadline of its own
         return self.replies[turn]
 
     async def difference(self, make: Callable[[], Environment[Any]]) -> Difference | None:
@@ -177,8 +137,16 @@ class _Replaying:
         error = ""
         try:
             environment = make()
-            game = Play(environment, self, episode, max_turns=len(self.replies))
-            await run_then_close(game.run, environment, episode)
+            game = Play(
+                environment,
+                self,
+                episode,
+                max_turns=len(self.replies),
+                step_timeout_s=self.call_timeout_s,
+                # A rollout may have been told to play on after a reply that was cut off.
+                stop_when_truncated=self.recorded.stop_reason is StopReason.TRUNCATED,
+            )
+            await run_then_close(lambda: self._run(game), environment, episode, close_timeout_s=self.call_timeout_s)
         except Exception as caught:  # noqa: BLE001  # an environment may raise anything, also where it did not before
             error = error_text(caught)
         failure = self.recorded.failure
@@ -194,12 +162,22 @@ class _Replaying:
             del got.entries[len(expected.entries) :]
         return first_difference(expected, got)
 
+    async def _run(self, game: Play) -> None:
+        self.resetting = asyncio.timeout(self.call_timeout_s)
+        try:
+            async with self.resetting:
+                await game.run()
+        except TimeoutError as error:
+            if self.resetting.expired():
+                raise TimeoutError(f"reset() took longer than {self.call_timeout_s} s") from error
+            raise
+
     def _add_end(self, trace: Trace, episode: Episode, replayed: art.Trajectory) -> None:
         turn = len(self.replies)
         own = {name: episode.metrics.get(name) for name in replayed.metrics}
         trace.add(turn, "the step rewards", episode.environment_reward)
         trace.add_metrics(turn, own)
-        trace.add(turn, "the outcome", json.loads(json.dumps(episode.outcome, default=as_json)))
+        trace.add(turn, "the outcome", json.loads(to_line(dump_object(episode.outcome)[0])))
         trace.add(turn, "the end", episode.stop_reason)
 
 
@@ -220,5 +198,18 @@ def _trace(episode: Episode, error: str = "") -> Trace:
             trace.add(turn, "whether it goes on", not is_last)
         trace.add(turn, "the messages", messages)
         if not turn:
-            trace.add(turn, "the tools", episode.tools)
+            _add_tools(trace, episode.tools)
     return trace
+
+
+def _add_tools(trace: Trace, tools: Any) -> None:
+    """Add the names of the tools, then each tool, so that a difference says which it is of."""
+    named = [(_name_of(tool), tool) for tool in tools or ()]
+    trace.add(0, "the tools", [name for name, _ in named])
+    for name, tool in named:
+        trace.add(0, f"the tool {name!r}", tool)
+
+
+def _name_of(tool: Any) -> Any:
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    return function.get("name") if isinstance(function, Mapping) else None

@@ -5,15 +5,16 @@ from __future__ import annotations
 import inspect
 import json
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Optional
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
+from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError
 
 from artkit.bridge.safe_values import safe_json
 from artkit.errors import EnvironmentContractError, ToolError
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
     from pydantic.json_schema import JsonSchemaWarningKind
     from pydantic_core import ErrorDetails
 
-__all__ = ["Arguments"]
+__all__ = ["Arguments", "first_of"]
 
+_MOST = 5
 _HINT = "a model sends named JSON values: annotate each with str, int, Literal, list[str], a pydantic model, …"
 
 
@@ -80,8 +82,10 @@ class Arguments:
         config = ConfigDict(extra="allow" if is_open else "forbid", protected_namespaces=())
         try:
             model = create_model("Arguments", __config__=config, **fields)  # type: ignore[call-overload]
+            # What the fields of a dataclass or a typed dict are annotated with may be local too.
+            model.model_rebuild(_types_namespace=dict(local_names))
             schema = model.model_json_schema(schema_generator=_PlainSchema)
-        except (PydanticUserError, TypeError) as error:
+        except (PydanticUserError, PydanticUndefinedAnnotation, TypeError) as error:
             reason = str(error).splitlines()[0]
             raise EnvironmentContractError(
                 f"the arguments of {_name(method)} have no JSON schema: {reason}", _HINT
@@ -116,7 +120,7 @@ class Arguments:
         return values | (model.model_extra or {})
 
     def _in_words(self, errors: list[ErrorDetails]) -> str:
-        return "; ".join(map(self._one_in_words, errors))
+        return first_of([self._one_in_words(error) for error in errors])
 
     def _one_in_words(self, error: ErrorDetails) -> str:
         name = ".".join(map(str, error["loc"]))
@@ -124,7 +128,7 @@ class Arguments:
             case "missing":
                 return f"argument {name!r} is missing"
             case "extra_forbidden":
-                known = ", ".join(map(repr, self.names)) or "none"
+                known = ", ".join(map(repr, self.schema["properties"])) or "none"
                 return f"there is no argument {name!r}, the arguments are: {known}"
             case _:
                 where = f"argument {name!r}" if name else "arguments"
@@ -137,6 +141,14 @@ class _PlainSchema(GenerateJsonSchema):
 
     def emit_warning(self, kind: JsonSchemaWarningKind, detail: str) -> None:
         """Say nothing: a default that JSON cannot hold is left out, and the method fills it in."""
+
+    def encode_default(self, dft: Any) -> Any:
+        encoded = super().encode_default(dft)
+        try:
+            json.dumps(encoded, allow_nan=False)
+        except ValueError as error:  # infinity, which no server reads
+            raise PydanticSerializationError(str(error)) from error
+        return encoded
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
@@ -158,12 +170,23 @@ def _annotation(
     namesake = SimpleNamespace(__annotations__={parameter.name: parameter.annotation})
     names = getattr(inspect.unwrap(method), "__globals__", {})
     try:
-        return typing.get_type_hints(namesake, names, dict(local_names), include_extras=True)[parameter.name]
+        found = typing.get_type_hints(namesake, names, dict(local_names), include_extras=True)[parameter.name]
     except (NameError, TypeError, SyntaxError, AttributeError) as error:
         raise EnvironmentContractError(
             f"{where} is annotated with {parameter.annotation!r}, which cannot be read: {error}",
             "define the type before the class; an import under `if TYPE_CHECKING` is not there when the program runs",
         ) from error
+    metadata = getattr(found, "__metadata__", ())
+    if texts := [extra for extra in metadata if isinstance(extra, str)]:  # `Annotated[str, "what it is"]`
+        found = Annotated[(found.__origin__, Field(description=texts[0]), *metadata)]
+    # `text: str = None` is widely written, and the schema shows the None.
+    return Optional[found] if parameter.default is None else found  # noqa: UP045  # `|` takes no forward reference
+
+
+def first_of(problems: Sequence[str]) -> str:
+    """Return the first problems as one text: a list of thousands has as many, and the model's context an end."""
+    rest = [f"and {len(problems) - _MOST} more"] if len(problems) > _MOST else []
+    return "; ".join([*problems[:_MOST], *rest])
 
 
 def _shortened(value: Any) -> str:

@@ -6,12 +6,12 @@ import asyncio
 import functools
 import inspect
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.environments.tools.result import ToolResult
 from artkit.errors import ArtkitError, EnvironmentContractError, ToolError
-from artkit.transport import run_off_loop
+from artkit.transport import Deadline, run_off_loop
 
 if TYPE_CHECKING:
     from artkit.environments.tools.mark import Tool
@@ -20,7 +20,12 @@ __all__ = ["call_tool"]
 
 
 async def call_tool(
-    tool: Tool, method: Callable[..., Any], arguments: Mapping[str, Any], *, timeout_s: float | None
+    tool: Tool,
+    method: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    timeout_s: float | None,
+    after: Collection[asyncio.Future[Any]] = (),
 ) -> ToolResult:
     """Check the arguments, run the tool and return its result.
 
@@ -29,23 +34,34 @@ async def call_tool(
         method: Its method, bound to the environment.
         arguments: As the model sent them.
         timeout_s: The deadline, in seconds, of a tool that has none of its own; None is no limit.
+        after: What must be over before the tool may run; the wait counts towards its deadline.
 
     Raises:
         ToolError: What is to be answered to the model: the arguments do not fit, the tool took too long, or it raised
             one of the exceptions that it answers.
         Exception: Anything else that the tool raised.
     """
-    if tool.check is not None:
-        tool.check(arguments)
-    values = tool.arguments.read(arguments)
     limit_s = timeout_s if tool.timeout_s is None else tool.timeout_s
-    deadline = asyncio.timeout(None if limit_s == math.inf else limit_s)
+    has_begun = False
+
+    def in_words() -> str:
+        if has_begun:
+            return f"{tool.name} took longer than {limit_s} s"
+        return f"{tool.name} was not run: a call before it still ran after {limit_s} s"
+
+    deadline = Deadline(None if limit_s == math.inf else limit_s, in_words, is_result=False)
     try:
+        if tool.check is not None:
+            tool.check(arguments)
+        values = tool.arguments.read(arguments)  # which runs the validators of the tool's own types
         async with deadline:
-            returned = await _run(method, values)
+            if after:
+                await asyncio.wait(after)
+            has_begun = True
+            returned = await _run(tool.name, method, values)
     except Exception as error:
-        if isinstance(error, TimeoutError) and deadline.expired():
-            raise ToolError(f"{tool.name} took longer than {limit_s} s") from error
+        if deadline.expired:
+            raise ToolError(str(error)) from error
         # Those of artkit are told to whoever wrote the tool: no model can mend them.
         if isinstance(error, ArtkitError) or not isinstance(error, tool.answers):
             raise
@@ -58,10 +74,11 @@ async def call_tool(
     return ToolResult(returned.content, done=True, reward=returned.reward, metrics=returned.metrics, outcome=outcome)
 
 
-async def _run(method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+async def _run(name: str, method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     if inspect.iscoroutinefunction(method):
         return await method(**values)
-    returned = await run_off_loop(functools.partial(method, **values), what="a tool", error=EnvironmentContractError)
+    call = functools.partial(method, **values)
+    returned = await run_off_loop(call, what=f"the tool {name!r}", error=EnvironmentContractError)
     return await returned if inspect.isawaitable(returned) else returned
 
 

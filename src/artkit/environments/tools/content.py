@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import reprlib
 from enum import Enum
 from typing import Any
 
@@ -21,8 +21,8 @@ _BLOCKS = frozenset({
 def as_content(value: object, source: str) -> str | list[dict[str, Any]]:
     """Return what a tool returned as the content of its message.
 
-    A text stays a text, None is the empty one, and a list of content blocks stays a list: a picture that became text is
-    lost. Anything else becomes JSON.
+    A text stays a text, None is the empty one, and a list of content blocks stays a list, as does one block: a picture
+    that became text is lost. Anything else becomes JSON.
 
     Args:
         value: What was returned.
@@ -42,20 +42,24 @@ def as_content(value: object, source: str) -> str | list[dict[str, Any]]:
         plain = to_jsonable_python(value, fallback=_as_list)
     except (PydanticSerializationError, TypeError, ValueError) as error:
         raise EnvironmentContractError(
-            f"{source} returned {value!r}, which is neither text nor JSON: {error}",
+            f"{source} returned {reprlib.repr(value)}, which is neither text nor JSON: {error}",
             "return a str, a dict, a list, a dataclass, a pydantic model, or a list of content blocks",
         ) from error
     if isinstance(plain, str):
         return plain
-    if _is_blocks(plain):
-        return list(plain)
+    if _is_block(plain):
+        return [plain]
+    if isinstance(plain, list) and plain and all(map(_is_block, plain)):
+        return plain
     return json.dumps(plain, ensure_ascii=False)
 
 
-def _is_blocks(value: object) -> bool:
-    if not isinstance(value, list) or not value:
+def _is_block(value: object) -> bool:
+    """Whether `value` is a content block, and not data that has a "type" too, such as a file in a list of files."""
+    kind = value.get("type") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(kind, str) or kind not in _BLOCKS:
         return False
-    return all(isinstance(block, Mapping) and str(block.get("type")) in _BLOCKS for block in value)
+    return len(value) == 1 or not value.keys().isdisjoint({kind, "source", "data"})
 
 
 def _as_list(value: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
-from collections.abc import Sequence
+import reprlib
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from artkit.bridge.safe_values import safe_number
@@ -13,8 +15,9 @@ from artkit.environments.tools.calling import call_tool
 from artkit.environments.tools.collecting import Method, collect_tools
 from artkit.environments.tools.content import as_content
 from artkit.environments.tools.result import ToolResult
-from artkit.errors import ToolError
+from artkit.errors import EnvironmentContractError, ToolError
 from artkit.transport import first_failure_group
+from artkit.transport.off_loop import noted_threads
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletionToolParam
@@ -35,9 +38,12 @@ class ToolEnvironment(Environment[ScenarioT]):
     answers, or that took too long is answered to the model and counted in the metric `tool_errors`, and the episode
     goes on. Any other exception is a failure of the environment.
 
+    A tool that is not async and took too long runs on in its thread. In a rollout, the next call waits until it has
+    ended, within a deadline of its own, and so does `close`: no two touch the environment at once.
+
     Attributes:
-        tool_timeout_s: How long one call may take, in seconds, where its tool has no limit of its own; `play` sets it
-            to `Limits.tool_timeout_s`. None is no limit.
+        tool_timeout_s: How long one call may take, in seconds, where its tool has no limit of its own. None is no
+            limit, for which a rollout sets `Limits.tool_timeout_s`.
 
     >>> from artkit.environments import tool
     >>> class Desk(ToolEnvironment[Any]):
@@ -70,8 +76,9 @@ class ToolEnvironment(Environment[ScenarioT]):
         if not action.tool_calls:
             return await self.on_reply(action)
         if all(call.name in self.__tools and self.__tools[call.name].tool.parallel for call in action.tool_calls):
+            after = noted_threads()
             async with first_failure_group() as group:
-                tasks = [group.create_task(self.__answer(call, action)) for call in action.tool_calls]
+                tasks = [group.create_task(self.__answer(call, action, after)) for call in action.tool_calls]
             results = [task.result() for task in tasks]
         else:
             results = []
@@ -79,15 +86,25 @@ class ToolEnvironment(Environment[ScenarioT]):
                 is_over = any(result.done for result in results)
                 # Each call must have an answer, and what comes after the end has no effect on it.
                 results.append(
-                    ToolResult("not run: the episode is over") if is_over else await self.__answer(call, action)
+                    ToolResult("not run: the episode is over")
+                    if is_over
+                    else await self.__answer(call, action, noted_threads())
                 )
         return _joined(action.tool_calls, results)
+
+    async def step_within(self, action: Action, timeout_s: float | None) -> StepResult:
+        """Answer one reply; `timeout_s` is for each of its calls, so that one that takes too long can be answered."""
+        if not action.tool_calls:
+            return await super().step_within(action, timeout_s)
+        if self.tool_timeout_s is None:
+            self.tool_timeout_s = timeout_s
+        return await self.step(action)
 
     async def on_reply(self, action: Action) -> StepResult:
         """Answer a reply without tool calls. The default ends the episode with its text as the outcome."""
         return StepResult(done=True, outcome=action.text)
 
-    async def __answer(self, call: ToolCall, action: Action) -> ToolResult:
+    async def __answer(self, call: ToolCall, action: Action, after: Collection[asyncio.Future[Any]]) -> ToolResult:
         try:
             if action.finish_reason == "length":
                 raise ToolError("not run: the reply was cut off at its token limit")  # noqa: TRY301
@@ -97,7 +114,11 @@ class ToolEnvironment(Environment[ScenarioT]):
                 raise ToolError(self.__unknown(call.name))  # noqa: TRY301
             attribute, tool = self.__tools[call.name]
             method = getattr(self, attribute)
-            result = await call_tool(tool, method, call.arguments, timeout_s=self.tool_timeout_s)
+            if not callable(method):
+                raise EnvironmentContractError(  # not for the model: it cannot mend it
+                    f"self.{attribute} is a tool, and became {reprlib.repr(method)}", "give the attribute another name"
+                )
+            result = await call_tool(tool, method, call.arguments, timeout_s=self.tool_timeout_s, after=after)
         except ToolError as error:
             return ToolResult(str(error), metrics={"tool_errors": 1})
         return result
@@ -124,7 +145,7 @@ def _joined(calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> StepRes
     return StepResult(
         messages,
         done=any(result.done for result in results),
-        reward=sum(result.reward for result in results),
+        reward=sum(safe_number(result.reward) or 0 for result in results),  # finite numbers, as above
         metrics=metrics,
         outcome=outcome,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from artkit.environments.tools.arguments import first_of
 from artkit.errors import ConfigurationError, ToolError
 
 __all__ = ["check_against", "function_of", "parameters_of"]
@@ -12,7 +13,7 @@ __all__ = ["check_against", "function_of", "parameters_of"]
 
 def function_of(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the function of a whole tool, `{"type": "function", "function": {…}}`; None where it is no whole tool."""
-    function = schema.get("function")
+    function = schema.get("function") if isinstance(schema, Mapping) else None
     return function if isinstance(function, Mapping) else None
 
 
@@ -56,11 +57,12 @@ def check_against(parameters: Mapping[str, Any]) -> Callable[[Mapping[str, Any]]
     def check(arguments: Mapping[str, Any]) -> None:
         problems = [_in_words(error) for error in validator.iter_errors(arguments)]
         if problems:
-            raise ToolError("; ".join(problems))
+            raise ToolError(first_of(problems))
 
     return check
 
 
 def _in_words(error: Any) -> str:
     where = ".".join(map(str, error.absolute_path))
-    return f"argument {where!r}: {error.message}" if where else f"arguments: {error.message}"
+    message = error.message if len(error.message) <= 200 else f"{error.message[:100]} … {error.message[-100:]}"
+    return f"argument {where!r}: {message}" if where else f"arguments: {message}"

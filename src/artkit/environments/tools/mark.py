@@ -70,9 +70,10 @@ def tool(
 ) -> Any:
     """Mark a method of a `ToolEnvironment` as a tool that the model may call, as `@tool` or `@tool(…)`.
 
-    The method stays as it is. Its name, its docstring (Google style) and the annotations of its arguments become the
-    schema; what a model sends is checked and converted to those annotations before the call. It may be `async`; if not,
-    it runs in a thread of its own. What it returns is the answer: a text, JSON data, content blocks, or a `ToolResult`.
+    The method stays as it is. Its name, its docstring (Google's style, NumPy's or Sphinx's) and the annotations of its
+    arguments become the schema; what a model sends is checked and converted to those annotations before the call. It
+    may be `async`; if not, it runs in a thread of its own. What it returns is the answer: a text, JSON data, content
+    blocks, or a `ToolResult`.
 
     Args:
         method: The method, in the form without arguments.
