@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from artkit.environments import Action, check_environment
-from artkit.environments.adapters import GymnasiumEnvironment, GymnasiumScenario
+from artkit.environments.adapters import GymnasiumEnvironment, GymnasiumScenario, gymnasium_scenarios
 from artkit.errors import ConfigurationError
 from artkit.rollouts import Rollout
 from artkit.testing import ChatServer, choice
@@ -122,8 +122,20 @@ async def test_the_last_action_that_was_said_counts(text: str, parsed: int | Non
     assert (by_order.parse(text), by_name.parse(text)) == (parsed, parsed)
 
 
+async def test_a_letter_that_only_looks_alike_is_no_action() -> None:
+    """Some letters match another one whatever its case, and do not fold to it."""
+    import gymnasium
+
+    world = Spoken(echo(gymnasium.spaces.Discrete(2)))
+    world.actions = ("pick", "drop")
+    await world.reset(SCENARIO)
+
+    assert (world.parse("p\u0131ck"), world.parse("Drop")) == (None, 1)
+
+
 @pytest.mark.parametrize(
-    ("text", "parsed"), [("5", 5), ("3, no: 6.", 6), ("-1", None), ("8", None), ("5.5", None), ("x", None)]
+    ("text", "parsed"),
+    [("5", 5), ("3, no: 6.", 6), ("-1", None), ("8", None), ("5.5", None), ("x", None), ("6" * 5000, None)],
 )
 async def test_without_words_a_discrete_action_is_a_number(text: str, parsed: int | None) -> None:
     """Of those that the space has."""
@@ -171,8 +183,26 @@ async def test_what_is_no_text_is_asked_for() -> None:
 
 async def test_a_gymnasium_world_keeps_an_environments_promises() -> None:
     """Its randomness is its own, and the scenario seeds it."""
-    scenarios = [GymnasiumScenario(id=f"{seed}", seed=seed) for seed in range(3)]
+    scenarios = gymnasium_scenarios("lake", count=3)
     report = await check_environment(Lake, scenarios, actions=list(Lake.actions), fresh_process=False)
 
     assert report.findings == ()
     assert report.notes == ()
+
+
+def test_episodes_are_listed_by_their_seeds() -> None:
+    """Other options are another episode, and so have another id."""
+    plain, other = (
+        gymnasium_scenarios("lake", count=2, seed=5, options=options) for options in (None, {"first": "ho"})
+    )
+
+    assert plain == [GymnasiumScenario(id=f"lake-{seed}", seed=seed) for seed in (5, 6)]
+    assert [(one.seed, one.options) for one in other] == [(5, {"first": "ho"}), (6, {"first": "ho"})]
+    assert {one.id for one in plain}.isdisjoint(one.id for one in other)
+
+
+@pytest.mark.parametrize("arguments", [{"count": 0}, {"count": -1}, {"count": True}, {"count": 1, "seed": -1}])
+def test_what_is_no_count_or_seed_is_refused(arguments: dict[str, Any]) -> None:
+    """An empty list would train on nothing."""
+    with pytest.raises(ConfigurationError, match="is no"):
+        gymnasium_scenarios("lake", **arguments)

@@ -38,7 +38,7 @@ def test_importing_the_adapters_loads_none_of_their_packages() -> None:
 
 
 async def use_reasoning_gym() -> None:
-    reasoning_gym_scenarios("chain_sum", size=1)
+    reasoning_gym_scenarios("chain_sum", count=1)
 
 
 async def use_gymnasium() -> None:

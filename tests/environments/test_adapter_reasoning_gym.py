@@ -46,7 +46,7 @@ async def test_fifty_tasks_are_scored_as_by_hand() -> None:
     scenarios, said, by_hand = [], {}, []
     for name in NAMES:
         dataset = reasoning_gym.create_dataset(name, size=5, seed=7)
-        for index, scenario in enumerate(reasoning_gym_scenarios(name, size=5, seed=7)):
+        for index, scenario in enumerate(reasoning_gym_scenarios(name, count=5, seed=7)):
             entry = dataset[index]
             scenarios.append(scenario)
             said[entry["question"]] = replies(entry["answer"])[index]
@@ -71,22 +71,23 @@ async def test_fifty_tasks_are_scored_as_by_hand() -> None:
 
 def test_a_task_is_the_question_behind_the_packages_own_prompt() -> None:
     """That prompt asks for the tags that the answer is looked for in."""
-    (task,) = reasoning_gym_scenarios("chain_sum", size=1, seed=3, config={"min_terms": 2, "max_terms": 2})
+    (task,) = reasoning_gym_scenarios("chain_sum", count=1, seed=3, settings={"min_terms": 2, "max_terms": 2})
 
     assert [message["role"] for message in task.messages] == ["system", "user"]
     assert "<answer>answer here</answer>" in task.messages[0]["content"]
     assert task.messages[1]["content"] == task.entry["question"]
     assert task.label == task.entry["answer"]
-    assert task.config == {"min_terms": 2, "max_terms": 2}
+    assert task.settings == {"min_terms": 2, "max_terms": 2}
 
 
 def test_the_same_arguments_make_the_same_tasks() -> None:
     """A run that resumes makes them again; other settings are other tasks."""
-    tasks = reasoning_gym_scenarios("chain_sum", size=3)
+    tasks = reasoning_gym_scenarios("chain_sum", count=3)
 
-    assert tasks == reasoning_gym_scenarios("chain_sum", size=3)
-    other = reasoning_gym_scenarios("chain_sum", size=3, config={"max_terms": 3})
-    assert {task.id for task in tasks}.isdisjoint(task.id for task in other)
+    assert tasks == reasoning_gym_scenarios("chain_sum", count=3)
+    for changes in ({"settings": {"max_terms": 3}}, {"answer_tag": None}, {"system_prompt": ""}):
+        other = reasoning_gym_scenarios("chain_sum", count=3, **changes)  # type: ignore[arg-type]
+        assert {task.id for task in tasks}.isdisjoint(task.id for task in other)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_the_same_arguments_make_the_same_tasks() -> None:
 )
 def test_the_answer_stands_where_the_task_says(tag: str | None, said: str, score: float) -> None:
     """A model that is trained without tags should not be graded by them."""
-    (task,) = reasoning_gym_scenarios("chain_sum", size=1, answer_tag=tag)
+    (task,) = reasoning_gym_scenarios("chain_sum", count=1, answer_tag=tag)
     asked = "".join(message["content"] for message in task.messages[:-1])
 
     assert (f"<{tag}>" in asked) is (tag is not None)
@@ -104,7 +105,7 @@ def test_the_answer_stands_where_the_task_says(tag: str | None, said: str, score
 
 def test_an_episode_without_a_reply_scores_as_no_answer() -> None:
     """Such is what the package does with None."""
-    (task,) = reasoning_gym_scenarios("chain_sum", size=1)
+    (task,) = reasoning_gym_scenarios("chain_sum", count=1)
 
     assert reasoning_gym_score(Episode(scenario=task, messages_and_choices=[])) == 0.0
 
@@ -119,7 +120,7 @@ def test_a_recording_scores_as_it_did(tmp_path) -> None:
     """Entries hold tuples, which JSON does not know; the scenario is handed in again."""
     import art
 
-    (task,) = reasoning_gym_scenarios("spell_backward", size=1)
+    (task,) = reasoning_gym_scenarios("spell_backward", count=1)
     played = episode(task, f"<answer>{task.label}</answer>")
     write_groups(tmp_path / "played.jsonl", [art.TrajectoryGroup([played])], [])
 
@@ -130,10 +131,13 @@ def test_a_recording_scores_as_it_did(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"name": "chain_sums", "size": 1}, "no dataset 'chain_sums'.*did you mean chain_sum"),
-        ({"name": "chain_sum", "size": 0}, "size=0"),
-        ({"name": "chain_sum", "size": 1, "config": {"max_words": 3}}, "refuses.*max_words"),
-        ({"name": "chain_sum", "size": 1, "config": {"min_terms": 9}}, "refuses.*min_terms"),
+        ({"dataset": "chain_sums", "count": 1}, "no dataset 'chain_sums'.*did you mean chain_sum"),
+        ({"dataset": "chain_sum", "count": 0}, "count=0"),
+        (
+            {"dataset": "chain_sum", "count": 1, "settings": {"max_words": 3}},
+            "refuses.*max_words.*ChainSumConfig has min_terms, max_terms, ",
+        ),
+        ({"dataset": "chain_sum", "count": 1, "settings": {"min_terms": 9}}, "refuses.*min_terms"),
     ],
 )
 def test_what_the_package_does_not_know_is_refused(arguments: dict[str, Any], problem: str) -> None:
@@ -144,7 +148,7 @@ def test_what_the_package_does_not_know_is_refused(arguments: dict[str, Any], pr
 
 async def test_its_tasks_keep_an_environments_promises() -> None:
     """They are prompts like any other."""
-    scenarios = reasoning_gym_scenarios("chain_sum", size=2)
+    scenarios = reasoning_gym_scenarios("chain_sum", count=2)
     report = await check_environment(SingleTurnEnvironment, scenarios, fresh_process=False)
 
     assert report.findings == ()

@@ -224,10 +224,50 @@ def test_the_places_are_taken_in_turn() -> None:
     scenarios = textarena_scenarios("TicTacToe-v0", count=3, seed=7, players=2, first_player=1)
 
     assert [(one.id, one.seed, one.player) for one in scenarios] == [
-        ("TicTacToe-v0-7", 7, 1),
-        ("TicTacToe-v0-8", 8, 0),
-        ("TicTacToe-v0-9", 9, 1),
+        ("TicTacToe-v0-7-player1of2", 7, 1),
+        ("TicTacToe-v0-8-player0of2", 8, 0),
+        ("TicTacToe-v0-9-player1of2", 9, 1),
     ]
+
+
+def test_games_that_differ_have_ids_that_do() -> None:
+    """Lists are joined, and a run that resumes tells its scenarios apart by their ids."""
+    lists = [
+        textarena_scenarios("TicTacToe-v0", count=2),
+        textarena_scenarios("TicTacToe-v0", count=2, players=2),
+        textarena_scenarios("TicTacToe-v0", count=2, players=2, first_player=1),
+        textarena_scenarios("TicTacToe-v0", count=2, players=3),
+        textarena_scenarios("TicTacToe-v0", count=2, settings={"size": 4}),
+    ]
+
+    assert len({scenario.id for scenarios in lists for scenario in scenarios}) == 10
+    assert lists[4][0].settings == {"size": 4}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"game": "NoSuchGame"}, "no game 'NoSuchGame'.*did you mean TicTacToe-v0"),
+        ({"game": "TicTacToe"}, "did you mean TicTacToe-v0 or"),
+        ({"count": 0}, "count=0 is no number"),
+        ({"count": -3}, "count=-3 is no number"),
+        ({"seed": -1}, "seed=-1 is no seed"),
+        ({"players": 0}, "players=0, first_player=0 leave the model no place"),
+        ({"players": 2, "first_player": 2}, "players=2, first_player=2 leave the model no place"),
+    ],
+)
+def test_games_that_cannot_be_are_refused_when_they_are_listed(arguments: dict[str, Any], problem: str) -> None:
+    """Not in the first rollout."""
+    with pytest.raises(ConfigurationError, match=problem):
+        textarena_scenarios(**{"game": "TicTacToe-v0", "count": 1, **arguments})
+
+
+def test_listing_games_draws_nothing() -> None:
+    """The program's own draws come as they would."""
+    before = random.getstate()
+    textarena_scenarios("GuessTheNumber-v0", count=3)
+
+    assert random.getstate() == before
 
 
 async def test_games_keep_an_environments_promises() -> None:
@@ -240,4 +280,4 @@ async def test_games_keep_an_environments_promises() -> None:
     report = await check_environment(TextArenaEnvironment, scenarios, actions=["[4]", "[0]", "[roll]", "[hold]"])
 
     assert report.findings == ()
-    assert [note for note in report.notes if "process" in note] == []
+    assert [why for why in report.left_out if "process" in why] == []

@@ -69,3 +69,18 @@ def test_the_same_generator_draws_the_same() -> None:
     first, second = [[random_arguments(random.Random(seed), schema, ["x"]) for seed in range(20)] for _ in range(2)]
 
     assert first == second
+
+
+def test_known_values_are_drawn_rather_for_a_parameter_of_their_name() -> None:
+    """Nothing is found by an item that is on no shelf."""
+    schema = {
+        "properties": {"item": {"type": "string"}, "n": {"type": "integer", "maximum": 50}},
+        "required": ["item", "n"],
+    }
+    known = [("item", "bolt"), ("question", "how many?"), ("start", 37), ("budget", 99)]
+
+    drawn = [random_arguments(random.Random(seed), schema, [], known) or {} for seed in range(100)]
+
+    assert sum(one["item"] == "bolt" for one in drawn) > 30
+    assert sum(one["n"] == 37 for one in drawn) > 30
+    assert all(one["n"] <= 50 and one["item"] != "how many?" for one in drawn)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime as dt
+import functools
+import itertools
 import math
 import os
 import random
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -386,6 +389,164 @@ class SwallowsCancellation(Plain):
         return StepResult("go on")
 
 
+# What hides its state better.
+
+
+@functools.lru_cache
+def world_of(task: str) -> list[str]:
+    return [task]
+
+
+class RememberedWorld(Plain):
+    """A cached function gives all episodes one and the same list."""
+
+    async def step(self, action: Action) -> Any:
+        world_of(self.scenario.id).append(action.text[:5])
+        return StepResult(f"{len(world_of(self.scenario.id))} things")
+
+
+class Account:
+    __slots__ = ("balance",)
+
+    def __init__(self) -> None:
+        self.balance = 100
+
+
+ACCOUNT = Account()
+
+
+class SlotsOfTheModule(Plain):
+    async def step(self, action: Action) -> Any:
+        ACCOUNT.balance -= 1
+        return StepResult(f"{ACCOUNT.balance} are left")
+
+
+class CycleOnTheClass(Plain):
+    colours = itertools.cycle(["red", "green", "blue"])
+
+    async def reset(self, scenario: Task) -> Any:
+        return f"You are {next(self.colours)}."
+
+
+class OldNumPyGenerator(Plain):
+    rng = np.random.RandomState(3)
+
+    async def step(self, action: Action) -> Any:
+        return StepResult(f"{self.rng.rand()}")
+
+
+class World(Plain):
+    def __init__(self, things: list[str]) -> None:
+        self.things = things
+
+    async def step(self, action: Action) -> Any:
+        self.things.append(action.text[:5])
+        return StepResult(f"{len(self.things)} things")
+
+
+of_one_list = functools.partial(World, [])
+of_one_list.__name__ = "of_one_list"  # type: ignore[attr-defined]  # a partial has none
+
+
+class Worlds:
+    def __init__(self) -> None:
+        self.things: list[str] = []
+
+    def make(self) -> World:
+        return World(self.things)
+
+
+class SharedConnection(Plain):
+    """One database in memory, for all."""
+
+    database = sqlite3.connect(":memory:", check_same_thread=False)
+    database.execute("CREATE TABLE orders (item)")
+
+    async def step(self, action: Action) -> Any:
+        self.database.execute("INSERT INTO orders VALUES ('tea')")
+        return StepResult(f"{self.database.execute('SELECT count(*) FROM orders').fetchone()} orders")
+
+
+class Folder(Plain):
+    path = Path(tempfile.gettempdir(), f"artkit-zoo-folder-{os.getpid()}")
+
+    async def step(self, action: Action) -> Any:
+        self.path.mkdir(exist_ok=True)
+        count = len(list(self.path.iterdir()))
+        (self.path / str(count)).mkdir()
+        return StepResult(f"{count} forks")
+
+
+class LoopTime(Plain):
+    async def step(self, action: Action) -> Any:
+        return StepResult(f"at {asyncio.get_running_loop().time()}")
+
+
+class RandomInAThread(Plain):
+    async def step(self, action: Action) -> Any:
+        return StepResult(f"{await asyncio.to_thread(random.random)}")
+
+
+class SeedsTheGlobalGenerator(Plain):
+    """Tells the same each time, and makes everybody else's numbers the same too."""
+
+    async def reset(self, scenario: Task) -> Any:
+        random.seed(scenario.seed)
+        return f"Roll a {random.randint(1, 1000)}."
+
+
+# What is given in the wrong form, or not at all.
+
+
+class NotAsyncClose(Plain):
+    def close(self) -> None:  # type: ignore[override]  # that is what is wrong with it
+        """Nothing to do."""
+
+
+class AsyncTools(Plain):
+    async def tools(self) -> Any:  # type: ignore[override]  # that is what is wrong with it
+        return ()
+
+
+class FlatTool(Plain):
+    def tools(self) -> Any:
+        return [{"name": "look", "parameters": {}}]
+
+
+class TwinTools(Plain):
+    def tools(self) -> Any:
+        return [{"type": "function", "function": {"name": "look"}}] * 2
+
+
+class ParametersWithoutAnObject(Plain):
+    def tools(self) -> Any:
+        return [{"type": "function", "function": {"name": "look", "parameters": {"at": {"type": "string"}}}}]
+
+
+class EmptyBlocks(Plain):
+    async def reset(self, scenario: Task) -> Any:
+        return [{"role": "user", "content": [{"type": "text", "text": ""}]}]
+
+
+class NeedsAWord(Plain):
+    async def step(self, action: Action) -> Any:
+        return StepResult(f"You said {action.text.split()[0]!r}.")
+
+
+class CloseHangs(Plain):
+    async def close(self) -> None:
+        await asyncio.Event().wait()
+
+
+class HangsForGood(Plain):
+    """Goes on whatever happens to it."""
+
+    async def step(self, action: Action) -> Any:
+        while True:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+
+
 KEPT: list[Any] = []  # what the animals below leave, for the test to tidy up
 
 
@@ -502,6 +663,22 @@ BROKEN: list[Broken] = [
     *animals(Promise.ANSWERS, LikelyCause.EXCEPTION, RaisesOnWords, evidence="zoo_broken.py"),
     *animals(Promise.CLOSES, LikelyCause.EXCEPTION, CloseFailsInTheMiddle),
     *animals(Promise.IN_TIME, LikelyCause.WAITING, Hangs, call_timeout_s=0.05),
+    *animals(Promise.REPLAYS, LikelyCause.STATE, RememberedWorld, evidence="what zoo_broken.world_of remembers"),
+    *animals(Promise.REPLAYS, LikelyCause.STATE, SlotsOfTheModule, evidence="ACCOUNT went from {'balance': 100}"),
+    *animals(Promise.START, LikelyCause.STATE, CycleOnTheClass, evidence="CycleOnTheClass.colours"),
+    *animals(Promise.REPLAYS, LikelyCause.STATE, OldNumPyGenerator, evidence="OldNumPyGenerator.rng"),
+    *animals(Promise.REPLAYS, LikelyCause.STATE, of_one_list, evidence="an argument of the partial World"),
+    *animals(Promise.REPLAYS, LikelyCause.STATE, Worlds().make, evidence="what Worlds.make is bound to"),
+    *animals(Promise.REPLAYS, LikelyCause.OUTSIDE, SharedConnection, evidence="sqlite3.Connection.execute() at zoo"),
+    *animals(Promise.REPLAYS, LikelyCause.OUTSIDE, Folder, evidence="() at zoo_broken.py"),
+    *animals(Promise.REPLAYS, LikelyCause.CLOCK, LoopTime, evidence="loop.time() at zoo_broken.py"),
+    *animals(Promise.REPLAYS, LikelyCause.GLOBAL_RANDOM, RandomInAThread, evidence="its threads"),
+    *animals(Promise.PROCESS, LikelyCause.GLOBAL_RANDOM, SeedsTheGlobalGenerator),
+    *animals(Promise.TYPES, LikelyCause.RETURN_VALUE, NotAsyncClose, AsyncTools, FlatTool, TwinTools),
+    *animals(Promise.TYPES, LikelyCause.RETURN_VALUE, ParametersWithoutAnObject),
+    *animals(Promise.PROMPT, LikelyCause.RETURN_VALUE, EmptyBlocks),
+    *animals(Promise.ANSWERS, LikelyCause.EXCEPTION, NeedsAWord, evidence="zoo_broken.py"),
+    *animals(Promise.IN_TIME, LikelyCause.WAITING, CloseHangs, HangsForGood, call_timeout_s=0.05),
     *animals(Promise.CANCELS, LikelyCause.WAITING, SwallowsCancellation),
     *animals(LEFT, LikelyCause.FILES, LeavesFile, LeavesFileWhenCutShort),
     *animals(LEFT, LikelyCause.SOCKETS, LeavesSocket),

@@ -406,6 +406,46 @@ class Measures(Environment[Task]):
         return StepResult("late" if late else "in time", metrics={"search_s": time.perf_counter() - began_s})
 
 
+class MeasuresInManyWords(Environment[Task]):
+    """Metrics of times, by the names that people give them."""
+
+    names = "time/step", "stepTime", "elapsed_seconds", "avg_latency", "latency_p50", "runtime", "tokens_per_second"
+
+    async def reset(self, scenario: Task) -> Any:
+        return "Go."
+
+    async def step(self, action: Action) -> StepResult:
+        return StepResult("ok", metrics=dict.fromkeys(self.names, time.perf_counter()))
+
+
+class SeedsAndRestores(Environment[Task]):
+    """What it takes from the global generator, nobody misses."""
+
+    async def reset(self, scenario: Task) -> Any:
+        before = random.getstate()
+        random.seed(scenario.id)
+        number = random.random()
+        random.setstate(before)
+        return f"Say {number}."
+
+    async def step(self, action: Action) -> StepResult:
+        return StepResult("ok")
+
+
+class OwnDeadline(Environment[Task]):
+    """A deadline of its own, which cancels what is late and goes on."""
+
+    async def reset(self, scenario: Task) -> Any:
+        return "Go."
+
+    async def step(self, action: Action) -> StepResult:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        await asyncio.sleep(0.001)
+        return StepResult("late")
+
+
 class TellsAGivenTime(Environment[Task]):
     """A date that comes from the scenario; the classes of `datetime` are used, the clock is not."""
 
@@ -553,7 +593,7 @@ RIGHT: list[Callable[[], Environment[Any]]] = [
     Echo, SeededByScenario, NumPySeededByScenario, Slow, Tools, OwnHistory, SharedConstant, Cached, Memoised,
     CountsOnTheSide, Database, DatabaseFile, SharedDatabase, Server, Subprocess, Background, TaskGroup, Thread,
     Executor, ToThread, Measures, TellsAGivenTime, LooksAtTypes, Structured, DataclassOutcome, SortedSet, Pictures, OwnLength,
-    Isolated, OneAtATime, ContextLocal, make_configured, functools.partial(Configured, bonus=2.0),
+    Isolated, MeasuresInManyWords, SeedsAndRestores, OwnDeadline, OneAtATime, ContextLocal, make_configured, functools.partial(Configured, bonus=2.0),
 ]  # fmt: skip
 PROMPTS = [PromptScenario(id="sum", messages="What is 2 + 3?", label="5")]  # type: ignore[arg-type]  # one user message
 

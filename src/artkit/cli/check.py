@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from artkit.environments import check_environment, scenario_type_of
 from artkit.errors import ConfigurationError
 from artkit.scenarios import PromptScenario, load_jsonl
+from artkit.secrets import scrub
 
 if TYPE_CHECKING:
     from artkit.environments import Environment
@@ -23,19 +24,31 @@ if TYPE_CHECKING:
 __all__ = ["run_check"]
 
 
-def run_check(target: str, *, scenarios: Path | None = None, seed: int = 0) -> int:
+def run_check(
+    target: str,
+    *,
+    scenarios: Path | None = None,
+    seed: int = 0,
+    quick: bool = False,
+    max_scenarios: int | None = None,
+    time_limit_s: float | None = None,
+) -> int:
     """Check an environment and print the report.
 
     Args:
         target: Where the class or factory is, as `package.module:Class`; the current directory is searched too.
         scenarios: A JSONL file of scenarios, of the class that the environment names as in `Environment[MyScenario]`.
         seed: Seeds the random replies.
+        quick: As for `check_environment`.
+        max_scenarios: As for `check_environment`.
+        time_limit_s: As for `check_environment`.
 
     Returns:
         0 where all promises are kept, 1 where one is broken.
 
     Raises:
-        ConfigurationError: There is no such class, it cannot be called without arguments, or scenarios are missing.
+        ConfigurationError: There is no such class, it cannot be called without arguments, scenarios are missing, or a
+            limit is not positive.
     """
     environment = _found(target)
     try:
@@ -45,8 +58,11 @@ def run_check(target: str, *, scenarios: Path | None = None, seed: int = 0) -> i
             f"{target} cannot make an environment: {error}", "name a class or a function without arguments"
         ) from error
     played: Sequence[Scenario] = load_jsonl(scenarios, kind) if scenarios else _made_up(kind)
-    report = asyncio.run(check_environment(environment, played, seed=seed))
-    sys.stdout.write(f"{report}\n")
+    checking = check_environment(
+        environment, played, seed=seed, quick=quick, max_scenarios=max_scenarios, time_limit_s=time_limit_s
+    )
+    report = asyncio.run(checking)
+    sys.stdout.write(scrub(f"{report}\n"))
     return 0 if report.ok else 1
 
 
@@ -57,11 +73,14 @@ def _found(target: str) -> Callable[[], Environment[Any]]:
     # A script that is installed does not search the current directory; `python -m` does.
     if os.getcwd() not in sys.path:  # noqa: PTH109  # what is compared is a text
         sys.path.insert(0, os.getcwd())  # noqa: PTH109  # as above
+    if "/" in module_name or module_name.endswith(".py"):
+        raise ConfigurationError(f"{module_name} is a file", "name the module, as in my_package.desk:Desk")
     try:
         found: Any = importlib.import_module(module_name)
-    except ImportError as error:
+    except Exception as error:  # a module can raise anything, and then nothing was checked
         raise ConfigurationError(
-            f"{module_name} cannot be imported: {error}", "run it where `python -c 'import …'` works"
+            f"{module_name} cannot be imported: {type(error).__name__}: {error}",
+            "run it where `python -c 'import …'` works",
         ) from error
     for part in name.split("."):
         if not hasattr(found, part):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import random
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,15 +21,19 @@ _LIBRARY = ("<frozen", str(Path(random.__file__).parent), str(Path(__file__).par
 _CLOCKS = {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "localtime", "gmtime",
            "ctime", "strftime"}  # fmt: skip
 _NOW = {"now", "utcnow", "today"}
+_FILES = ("open", "listdir", "scandir", "mkdir", "rename", "replace", "unlink", "remove", "rmdir", "link", "symlink")
 _ANYWHERE = {
+    **{(system, name): (LikelyCause.OUTSIDE, f"os.{name}") for system in ("posix", "nt") for name in _FILES},
     ("posix", "urandom"): (LikelyCause.UNSEEDED, "os.urandom"),
     ("nt", "urandom"): (LikelyCause.UNSEEDED, "os.urandom"),
     ("io", "open"): (LikelyCause.OUTSIDE, "open"),
     ("_io", "open"): (LikelyCause.OUTSIDE, "open"),
     ("sqlite3", "connect"): (LikelyCause.OUTSIDE, "sqlite3.connect"),
     ("_sqlite3", "connect"): (LikelyCause.OUTSIDE, "sqlite3.connect"),
-    ("_socket", "connect"): (LikelyCause.OUTSIDE, "socket.connect"),
+    ("_posixsubprocess", "fork_exec"): (LikelyCause.OUTSIDE, "subprocess"),
 }
+# Of an object that outlives the episode: a connection to a database, one that is kept alive to a server.
+_OF_CONNECTIONS = {"execute", "executemany", "executescript", "connect", "send", "sendall", "sendto", "sendmsg"}
 _DIRECTLY = {
     "default_rng": (LikelyCause.UNSEEDED, "numpy.random.default_rng"),
     "hash": (LikelyCause.HASH_ORDER, "hash"),
@@ -61,18 +67,31 @@ class CallWatch:
         finally:
             sys.setprofile(before)
 
+    @contextmanager
+    def watching_threads(self) -> Iterator[None]:
+        """Note the calls of threads that begin until the block ends."""
+        before = threading.getprofile()
+        threading.setprofile(self._note)
+        try:
+            yield
+        finally:
+            threading.setprofile(before)
+
     def _note(self, frame: FrameType, event: str, argument: Any) -> None:
         if event == "c_call":
             found = _of_builtin(argument, is_direct=not self._is_library(frame.f_code))
             caller: FrameType | None = frame
         elif event == "call":
-            found = _of_function(frame) if self._is_library(frame.f_code) else None
             caller = frame.f_back
+            is_direct = caller is not None and not self._is_library(caller.f_code)
+            found = _of_function(frame, is_direct=is_direct) if self._is_library(frame.f_code) else None
         else:
             return
         if found is not None and caller is not None and found[0] not in self.seen:
             cause, name = found
             while caller.f_back is not None and self._is_library(caller.f_code):
+                if caller.f_code.co_filename.startswith("<frozen importlib"):
+                    return  # modules are read from files, and that is no fault of theirs
                 caller = caller.f_back
             if not self._is_library(caller.f_code):
                 place = f"{Path(caller.f_code.co_filename).name}:{caller.f_lineno} in {caller.f_code.co_qualname}"
@@ -90,6 +109,8 @@ def _of_builtin(function: Any, *, is_direct: bool) -> tuple[LikelyCause, str] | 
     module = str(getattr(function, "__module__", None) or getattr(owner, "__name__", ""))
     if found := _ANYWHERE.get((module, name)):
         return found
+    if name in _OF_CONNECTIONS and type(owner).__module__ in {"sqlite3", "_socket", "socket"}:
+        return LikelyCause.OUTSIDE, f"{type(owner).__module__}.{type(owner).__name__}.{name}"
     # What the standard library asks for its own purposes says nothing about the environment.
     if not is_direct:
         return None
@@ -97,10 +118,12 @@ def _of_builtin(function: Any, *, is_direct: bool) -> tuple[LikelyCause, str] | 
         return LikelyCause.CLOCK, f"{owner.__name__}.{name}"
     if module == "time" and name in _CLOCKS:
         return LikelyCause.CLOCK, f"time.{name}"
+    if name == "time" and isinstance(owner, asyncio.AbstractEventLoop):
+        return LikelyCause.CLOCK, "loop.time"
     return _DIRECTLY.get(name)
 
 
-def _of_function(frame: FrameType) -> tuple[LikelyCause, str] | None:
+def _of_function(frame: FrameType, *, is_direct: bool) -> tuple[LikelyCause, str] | None:
     code = frame.f_code
     file, name = Path(code.co_filename).name, code.co_name
     if file == "random.py":
@@ -113,4 +136,6 @@ def _of_function(frame: FrameType) -> tuple[LikelyCause, str] | None:
         return LikelyCause.UNSEEDED, f"uuid.{name}"
     if file == "socket.py" and name == "create_connection":
         return LikelyCause.OUTSIDE, "socket.create_connection"
+    if file == "base_events.py" and name == "time" and is_direct:
+        return LikelyCause.CLOCK, "loop.time"
     return None

@@ -55,7 +55,8 @@ def make_cases(
         name = f"{seed}/{number}/{getattr(scenario, 'id', '')}"
         series = [samples] if samples else []
         series += recorded[str(getattr(scenario, "id", ""))]
-        series += [[]] * scripts
+        # The last begins with a reply that says nothing: a model's often does, and few who write a `step` think of it.
+        series += [[]] * scripts if scripts == 1 else [*[[]] * (scripts - 1), [as_choice("")]]
         cases += [
             Case(scenario=scenario, script=Script(f"{name}/{n}", scenario, replies, samples))
             for n, replies in enumerate(series)

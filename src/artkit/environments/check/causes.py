@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.environments.check.calls import CallWatch
 from artkit.environments.check.clock import MovedClock
 from artkit.environments.check.finding import LikelyCause
+from artkit.environments.check.state import listed
 from artkit.environments.check.surroundings import Surroundings
 from artkit.environments.check.trace import Trace, first_difference
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from artkit.environments.check.playing import Case, Played
     from artkit.environments.check.state import Change, State
 
-__all__ = ["Blame", "Causes", "disturbed"]
+__all__ = ["GENERATORS", "Blame", "Causes", "disturbed"]
 
 _DAY_S = 86_400.0
 # Proofs of the same kind as `UNSEEDED` beside `HASH_ORDER`: the first that was seen is named.
@@ -26,6 +27,11 @@ _SUSPECTS = (
     LikelyCause.OTHER_PROCESS, LikelyCause.OUTSIDE,
 )  # fmt: skip
 _MAX_EVIDENCE = 3
+
+GENERATORS = {
+    "random": LikelyCause.GLOBAL_RANDOM, "numpy.random": LikelyCause.NUMPY_RANDOM, "torch": LikelyCause.TORCH_RANDOM,
+}  # fmt: skip
+"""The cause that each global generator is."""
 
 Blame = tuple[LikelyCause, str]
 
@@ -55,24 +61,25 @@ class Causes:
             case: What was played.
             before: The state before the first play.
         """
-        for cause in (LikelyCause.GLOBAL_RANDOM, LikelyCause.NUMPY_RANDOM, LikelyCause.CLOCK):
+        for cause in (*GENERATORS.values(), LikelyCause.CLOCK):
             if await self._depends_on(case, cause):
                 return cause, await self._seen(case, cause)
-        changes = before.changes(self.state())
-        if changes:
+        if changes := before.changes(self.state()) or await self._changes_of_a_play(case):
             return await self._of_state(case, changes)
         return await self._of_calls(case)
 
     async def of_disturbance(self, case: Case, base: Trace) -> Blame:
         """Say which of the disturbances made the play differ from `base`."""
-        for cause in (LikelyCause.GLOBAL_RANDOM, LikelyCause.NUMPY_RANDOM, LikelyCause.CLOCK):
+        for cause in (*GENERATORS.values(), LikelyCause.CLOCK):
             played = await self.play(case, disturbed(self.modules, only=cause))
             if first_difference(base, played.trace):
+                if first_difference(base, (await self.play(case, Surroundings())).trace):
+                    break  # undisturbed it differs too: it is the repetition
                 return cause, await self._seen(case, cause)
         return await self._of_calls(case)
 
-    async def of_neighbours(self, play_together: Callable[[], Awaitable[Any]], before: State) -> Blame:
-        """Say what episodes that run side by side have in common."""
+    async def of_neighbours(self, case: Case, play_together: Callable[[], Awaitable[Any]], before: State) -> Blame:
+        """Say what `case` has in common with episodes that run beside it."""
         changes = before.changes(self.state())
         running = asyncio.ensure_future(play_together())
         try:
@@ -83,8 +90,8 @@ class Causes:
         finally:
             running.cancel()
         if changes:
-            return LikelyCause.STATE, _listed(changes)
-        return LikelyCause.UNKNOWN, ""
+            return LikelyCause.STATE, listed(changes)
+        return await self._of_calls(case)
 
     async def _depends_on(self, case: Case, cause: LikelyCause) -> bool:
         """Whether plays are equal while one thing is held, and differ when it is held elsewhere."""
@@ -94,46 +101,55 @@ class Causes:
                 return False
         for value in range(2, 9):
             if first_difference(first, (await self.play(case, self._held(cause, value))).trace):
-                return True
+                # Held as at first, it must be as at first: a change may come of itself at any time.
+                return not first_difference(first, (await self.play(case, self._held(cause, 1))).trace)
         return False
 
     def _held(self, cause: LikelyCause, value: int) -> Surroundings:
         def draws(number: int) -> int | None:
             return value if number == 1 else None
 
-        if cause is LikelyCause.GLOBAL_RANDOM:
-            return Surroundings(random_draws=draws)
-        if cause is LikelyCause.NUMPY_RANDOM:
-            return Surroundings(numpy_draws=draws)
+        if cause is not LikelyCause.CLOCK:
+            return Surroundings(draws={name: draws for name, known in GENERATORS.items() if known is cause})
         shift_s = value * (_DAY_S * 37 + 3607.3)
         return Surroundings(clock=MovedClock(self.modules, shift_s=shift_s, tick_s=0.001))
 
     async def _of_state(self, case: Case, changes: list[Change]) -> Blame:
         if self.shared:
-            return LikelyCause.SHARED_OBJECT, f"{self.shared[-1]}; {_listed(changes)}"
+            return LikelyCause.SHARED_OBJECT, f"{self.shared[-1]}; {listed(changes)}"
         if all(change.is_count for change in changes):
             before = self.state()
             await self.idle(case)
             if counted := [change for change in before.changes(self.state()) if change.is_count]:
-                return LikelyCause.RESET_COUNT, f"{_listed(counted)} with reset() alone"
-        return LikelyCause.STATE, _listed(changes)
+                return LikelyCause.RESET_COUNT, f"{listed(counted)} with reset() alone"
+        return LikelyCause.STATE, listed(changes)
+
+    async def _changes_of_a_play(self, case: Case) -> list[Change]:
+        """Return what one more play changes: of what a cached function gives, this is where it shows."""
+        before = self.state()
+        await self.play(case, Surroundings())
+        return before.changes(self.state())
 
     async def _of_calls(self, case: Case) -> Blame:
-        seen = await self._watched(case)
+        seen, surroundings = await self._watched(case)
         for cause in _SUSPECTS:
             if cause in seen:
                 return cause, seen[cause]
+        for name in sorted(surroundings.moved_meanwhile):
+            return GENERATORS[name], "it is used while nothing of the environment runs but its threads"
         if self.shared:
             return LikelyCause.SHARED_OBJECT, self.shared[-1]
         return LikelyCause.UNKNOWN, ""
 
     async def _seen(self, case: Case, cause: LikelyCause) -> str:
-        return (await self._watched(case)).get(cause, "")
+        return (await self._watched(case))[0].get(cause, "")
 
-    async def _watched(self, case: Case) -> dict[LikelyCause, str]:
+    async def _watched(self, case: Case) -> tuple[dict[LikelyCause, str], Surroundings]:
         calls = CallWatch(self.modules)
-        await self.play(case, Surroundings(calls=calls))
-        return calls.seen
+        surroundings = Surroundings(calls=calls)
+        with calls.watching_threads():
+            await self.play(case, surroundings)
+        return calls.seen, surroundings
 
 
 def disturbed(modules: Sequence[Any], *, only: LikelyCause | None = None, seed: int = 0) -> Surroundings:
@@ -149,12 +165,6 @@ def disturbed(modules: Sequence[Any], *, only: LikelyCause | None = None, seed: 
         return 1_000_003 * (seed + 1) + 7919 * number
 
     return Surroundings(
-        random_draws=draws if only in (None, LikelyCause.GLOBAL_RANDOM) else None,
-        numpy_draws=draws if only in (None, LikelyCause.NUMPY_RANDOM) else None,
+        draws={name: draws for name, cause in GENERATORS.items() if only in (None, cause)},
         clock=MovedClock(modules, shift_s=_DAY_S * 401 + 18_437.61) if only in (None, LikelyCause.CLOCK) else None,
     )
-
-
-def _listed(changes: Sequence[Change]) -> str:
-    by_place = {change.place: change for change in changes}
-    return "; ".join(map(str, list(by_place.values())[:_MAX_EVIDENCE]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -51,20 +52,22 @@ async def check_environment(
             a text, a `ToolCall` a call. Or a function that returns them for a scenario.
         recordings: Recorded episodes, whose replies are played where the scenario has the same id.
         seed: Seeds the random replies.
-        quick: A short form that takes about 2 s at most: 2 scenarios, few turns, in this process, and neither
-            what is left open nor cancelling is looked at.
+        quick: A short form that takes about 2 s at most: 2 scenarios, each with one series of at most 4 random replies,
+            in this process. What is left open, cancelling, empty replies and other processes are not looked at.
         max_scenarios: How many scenarios are played; None means 8, or 2 if quick.
-        max_turns: The most replies of one play; the environment's own limit holds too. None means 8, or 4 if quick.
-        call_timeout_s: How long one call of `reset`, `step` or `close` may take, in seconds; None is no limit.
+        max_turns: The most replies of one play; the environment's own limit holds too. None means 16, or 4 if quick.
+        call_timeout_s: How long one call of `reset`, `step` or `close` may take, in seconds; None is `time_limit_s`.
         time_limit_s: After how many seconds the check ends with what it has; None means 120, or 2 if quick. A slow
             environment is checked on fewer scenarios.
         fresh_process: Whether to play in a new process too, which imports the class anew.
 
     Returns:
-        The report. A check that ran out of time, or a class that cannot be imported elsewhere, is a note in it.
+        The report. What a check that ran out of time did not look at, and a class that cannot be imported elsewhere,
+        is in its `left_out`.
 
     Raises:
-        ConfigurationError: `environment` is an instance, there is no scenario, or an action is no reply.
+        ConfigurationError: `environment` is an instance or needs arguments, there is no scenario, an action is no
+            reply, or a limit is not positive.
 
     >>> from artkit.environments import StepResult
     >>> from artkit.scenarios import Scenario
@@ -82,12 +85,24 @@ async def check_environment(
             f"environment={environment!r} cannot make a fresh environment for each episode",
             "pass the class, or a function without arguments that returns a new instance",
         )
+    _refuse_arguments(environment)
+    limits = {
+        "max_scenarios": max_scenarios,
+        "max_turns": max_turns,
+        "call_timeout_s": call_timeout_s,
+        "time_limit_s": time_limit_s,
+    }
+    for name, limit in limits.items():
+        if limit is not None and not limit > 0:
+            raise ConfigurationError(f"{name}={limit!r} is not positive", "give more than 0, or None for the default")
+    limit_s = time_limit_s or (2.0 if quick else 120.0)
     settings = Settings(
         seed=seed,
         quick=quick,
-        max_turns=max_turns or (4 if quick else 8),
-        call_timeout_s=call_timeout_s,
-        time_limit_s=time_limit_s or (2.0 if quick else 120.0),
+        max_turns=max_turns or (4 if quick else 16),
+        # No longer than the whole: `close` is given its time also where the check is over.
+        call_timeout_s=limit_s if call_timeout_s is None else min(call_timeout_s, limit_s),
+        time_limit_s=limit_s,
         fresh_process=fresh_process and not quick,
     )
     cases = make_cases(
@@ -101,11 +116,26 @@ async def check_environment(
     checking = Checking(environment, cases, settings)
     deadline = asyncio.timeout(settings.time_limit_s)
     try:
-        with checking.process_left_as_found():
+        with checking.process.left_as_found():
             async with deadline:
                 await run_passes(checking)
     except TimeoutError:
         if not deadline.expired():
             raise
-        checking.note(f"the check ended after its {settings.time_limit_s:g} s with what it had by then")
+        checking.leave_out(f"the check ended after its {settings.time_limit_s:g} s with what it had by then")
     return checking.report()
+
+
+def _refuse_arguments(environment: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(environment)
+    except (TypeError, ValueError):  # not every callable tells
+        return
+    try:
+        signature.bind()
+    except TypeError as error:
+        name = getattr(environment, "__qualname__", None) or repr(environment)
+        raise ConfigurationError(
+            f"{name} cannot be made without arguments: {error}",
+            f"pass functools.partial({name}, …) with them, or a function that returns a new instance",
+        ) from error

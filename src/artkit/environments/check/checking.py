@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import random
-import sys
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artkit.environments.check.causes import Blame, Causes
 from artkit.environments.check.finding import EnvironmentFinding, LikelyCause, Promise
 from artkit.environments.check.plain import plain, shortened_pair
 from artkit.environments.check.playing import Case, Played, play_case
+from artkit.environments.check.process import Process
 from artkit.environments.check.report import EnvironmentReport
 from artkit.environments.check.state import State, own_modules
 from artkit.environments.check.surroundings import DIRECTORY, Surroundings
@@ -58,6 +54,8 @@ class Checking:
         base: The first play of each case.
         plays: How many episodes were played.
         moved: Which global generators were used.
+        seeded: Which of them were seeded, in which case, and by which call.
+        process: What belongs to the whole process.
     """
 
     def __init__(self, environment: Callable[[], Environment[Any]], cases: Sequence[Case], settings: Settings) -> None:
@@ -67,17 +65,18 @@ class Checking:
         self.base: list[tuple[Case, Played]] = []
         self.plays = 0
         self.moved: set[str] = set()
+        self.seeded: dict[str, tuple[Case, str]] = {}
+        self.process = Process()
+        self._left: dict[int, dict[str, dict[int, str]]] = {}
         self._findings: dict[tuple[Promise, LikelyCause], EnvironmentFinding] = {}
         self._notes: dict[str, None] = {}
+        self._left_out: dict[str, None] = {}
         self._returned = Returned()
         self._made: deque[Environment[Any]] = deque(maxlen=32)
         self._first_state: State | None = None
         self._scenarios = {id(case.scenario): plain(case.scenario) for case in cases}
         self._slow: Counter[str] = Counter()
         self._longest_s: dict[str, float] = {}
-        self._changed_once: set[str] = set()
-        self._variables: dict[str, str] = {}
-        self._directory = ""
 
     async def play(
         self,
@@ -113,15 +112,24 @@ class Checking:
         """Play `case` alone, and judge what one play can show."""
         surroundings = Surroundings()
         played = await self.play(case, surroundings, max_turns=max_turns, last_turn=last_turn)
-        for fault in (played.fault, *played.faults):
+        for fault in (played.fault, *played.faults, played.close_fault):
             if fault is not None:
-                self._fault(case, fault)
-        if played.watched is not None and (problem := played.watched.close_error):
-            where = f" {ending}" if ending else ""
-            self.found(Promise.CLOSES, case, f"{problem}{where}", LikelyCause.EXCEPTION)
+                where = f" {ending}" if ending and fault is played.close_fault else ""
+                self.found(
+                    fault.code, case, f"{fault.what}{where}", fault.cause, turn=fault.turn, evidence=fault.evidence
+                )
+        for name, states in surroundings.left.items():
+            self._left.setdefault(id(case), {}).setdefault(name, {}).update(states)
         self._judge_scenario(case)
-        self._judge_process(case, surroundings)
+        self._judge_process(case, surroundings.changed)
         return played
+
+    def judge_seeding(self, case: Case, disturbed: Surroundings) -> None:
+        """See whether a generator was left as in the play before, which began with another: then it was seeded."""
+        before = self._left.get(id(case), {})
+        for name, states in disturbed.left.items():
+            for state in states.keys() & before.get(name, {}).keys():
+                self.seeded.setdefault(name, (case, states[state]))
 
     async def idle(self, case: Case) -> None:
         """Make, reset and close an environment without a step, as a rollout does whose first request fails."""
@@ -192,7 +200,14 @@ class Checking:
         self._findings.setdefault((code, cause), finding)
 
     async def differs(
-        self, code: Promise, case: Case, difference: Difference, why: Callable[[], Awaitable[Blame | None]], how: str
+        self,
+        code: Promise,
+        case: Case,
+        difference: Difference,
+        why: Callable[[], Awaitable[Blame | None]],
+        how: str,
+        *,
+        guess: LikelyCause = LikelyCause.UNKNOWN,
     ) -> None:
         """Keep that two plays of `case` differ, and find out why; if time runs out meanwhile, it is kept without.
 
@@ -202,6 +217,7 @@ class Checking:
             difference: Where the plays part.
             why: Finds the cause; None takes the finding back.
             how: What was different about the second play, in words.
+            guess: The cause, until it is found.
         """
         code = Promise.START if difference.turn == 0 and code is not Promise.FRESH_PROCESS else code
         place = "of reset()" if difference.turn == 0 else f"of turn {difference.turn}"
@@ -209,12 +225,12 @@ class Checking:
             code,
             case,
             f"{difference.what} {place} differ{'' if difference.what.endswith('s') else 's'} {how}",
-            LikelyCause.UNKNOWN,
+            guess,
             turn=difference.turn,
             values=(difference.expected, difference.got),
         )
         blame = await why()
-        finding = self._findings.pop((code, LikelyCause.UNKNOWN))
+        finding = self._findings.pop((code, guess))
         if blame is None:
             return
         self._findings.setdefault((code, blame[0]), replace(finding, cause=blame[0], evidence=blame[1]))
@@ -222,6 +238,10 @@ class Checking:
     def note(self, text: str) -> None:
         """Keep what breaks no promise and is worth knowing."""
         self._notes.setdefault(text)
+
+    def leave_out(self, text: str) -> None:
+        """Keep what is not looked at, and why."""
+        self._left_out.setdefault(text)
 
     def report(self) -> EnvironmentReport:
         """Return what was found by now."""
@@ -240,28 +260,10 @@ class Checking:
             environment=getattr(self.environment, "__qualname__", None) or repr(self.environment),
             findings=tuple(findings),
             notes=tuple(self._notes),
+            left_out=tuple(self._left_out),
             scenarios=len({id(case.scenario) for case, _ in self.base}),
             plays=self.plays,
         )
-
-    @contextmanager
-    def process_left_as_found(self) -> Iterator[None]:
-        """Restore the global generators, the environment variables and the directory when the block ends."""
-        self._variables, self._directory = dict(os.environ), str(Path.cwd())
-        of_random = random.getstate()
-        numpy_random = sys.modules.get("numpy.random")
-        of_numpy = numpy_random.get_state() if numpy_random else None
-        try:
-            yield
-        finally:
-            random.setstate(of_random)
-            if numpy_random:
-                numpy_random.set_state(of_numpy)
-            if self.has(Promise.PROCESS):
-                self._restore_process()
-
-    def _fault(self, case: Case, fault: Fault) -> None:
-        self.found(fault.code, case, fault.what, fault.cause, turn=fault.turn, evidence=fault.evidence)
 
     def _judge_scenario(self, case: Case) -> None:
         before, now = self._scenarios[id(case.scenario)], plain(case.scenario)
@@ -270,22 +272,8 @@ class Checking:
             values = shortened_pair(before, now)
             self.found(Promise.LEAVES_SCENARIO, case, what, LikelyCause.SCENARIO, values=values)
 
-    def _judge_process(self, case: Case, surroundings: Surroundings) -> None:
-        """See what of the process was changed; twice, for a library may set something once when it is loaded."""
-        for name, call in surroundings.changed.items():
-            if name in self._changed_once:
-                cause = LikelyCause.DIRECTORY if name == DIRECTORY else LikelyCause.ENVIRON
-                what = f"{call}() changed {name}" if name == DIRECTORY else f"{call}() changed os.environ[{name!r}]"
-                self.found(Promise.PROCESS, case, what, cause)
-        if surroundings.changed.keys() - self._changed_once:
-            self._changed_once |= surroundings.changed.keys()
-            self._restore_process()
-
-    def _restore_process(self) -> None:
-        for name in self._changed_once - {DIRECTORY}:
-            if name in self._variables:
-                os.environ[name] = self._variables[name]
-            else:
-                os.environ.pop(name, None)
-        if DIRECTORY in self._changed_once:
-            os.chdir(self._directory)
+    def _judge_process(self, case: Case, changed: Mapping[str, str]) -> None:
+        for name, call in self.process.changed_again(changed).items():
+            cause = LikelyCause.DIRECTORY if name == DIRECTORY else LikelyCause.ENVIRON
+            what = f"{call}() changed {name}" if name == DIRECTORY else f"{call}() changed os.environ[{name!r}]"
+            self.found(Promise.PROCESS, case, what, cause)

@@ -21,15 +21,16 @@ _ENDINGS: dict[str, tuple[int | None, int | None]] = {
     "after an error": (None, 0),
 }
 _MAX_NAMED = 3
+# Rounds of the event loop after the first request. Not within `reset`: few could then close what they opened.
 _CANCELLED_AFTER = (4, 12)
 
 
 async def check_endings(checking: Checking) -> None:
     """Let an episode end in every way and look at what is left."""
-    playable = [case for case, base in checking.base if base.fault is None]
+    playable = [case for case, base in checking.base if base.fault is None and not base.is_timed_out]
     if not playable:
         return
-    ended = [case for case, base in checking.base if base.fault is None and base.ended_by_itself]
+    ended = [case for case, base in checking.base if case in playable and base.ended_by_itself]
     for ending, (max_turns, last_turn) in _ENDINGS.items():
         case = (ended or playable)[0] if ending == "after the end" else playable[0]
         if not checking.has(Promise.LEAVES_NOTHING_OPEN):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 __all__ = ["EnvironmentFinding", "LikelyCause", "Promise"]
 
@@ -62,6 +61,7 @@ class LikelyCause(StrEnum):
     SHARED_OBJECT = "a shared mutable object is returned"
     GLOBAL_RANDOM = "the global generator of `random`"
     NUMPY_RANDOM = "the global generator of `numpy.random`"
+    TORCH_RANDOM = "the global generator of `torch`"
     UNSEEDED = "randomness that no scenario seeds"
     CLOCK = "the clock"
     HASH_ORDER = "the order of a set, or hash()"
@@ -94,6 +94,7 @@ _HINTS: Mapping[LikelyCause, str] = {
     LikelyCause.SHARED_OBJECT: "return a copy, or build the list or dict anew for each call",
     LikelyCause.GLOBAL_RANDOM: "use self.rng = random.Random(scenario.seed), made in reset()",
     LikelyCause.NUMPY_RANDOM: "use self.rng = numpy.random.default_rng(scenario.seed), made in reset()",
+    LikelyCause.TORCH_RANDOM: "use self.rng = torch.Generator().manual_seed(scenario.seed), made in reset()",
     LikelyCause.UNSEEDED: "seed it from the scenario; number ids from 0 instead of drawing them",
     LikelyCause.CLOCK: "put the time that the episode plays at into the scenario",
     LikelyCause.HASH_ORDER: "use sorted(…) over sets, and hashlib instead of hash()",
@@ -149,6 +150,8 @@ class EnvironmentFinding:
     @property
     def hint(self) -> str:
         """What to do about the likely cause."""
+        if self.code is Promise.PROMPT and self.cause is LikelyCause.RETURN_VALUE:
+            return "return the messages from reset()"
         return self.cause.hint
 
     @property
@@ -156,24 +159,16 @@ class EnvironmentFinding:
         """The scenario and the turn."""
         return f"scenario {self.scenario_id!r}" + ("" if self.turn is None else f", turn {self.turn}")
 
+    @property
+    def summary(self) -> str:
+        """The finding in one line, but for the hint."""
+        values = f": expected {self.expected}, got {self.got}" if self.expected or self.got else ""
+        evidence = f": {self.evidence}" if self.evidence else ""
+        return f"{self.promise} In {self.where}, {self.what}{values}. Likely cause: {self.cause}{evidence}"
+
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.promise}", f"  {self.where}: {self.what}"]
         if self.expected or self.got:
             lines += [f"    expected {self.expected}", f"    got      {self.got}"]
         evidence = f" ({self.evidence})" if self.evidence else ""
         return "\n".join([*lines, f"  likely cause: {self.cause}{evidence}", f"  hint: {self.hint}"])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as JSON data."""
-        return {
-            "code": str(self.code),
-            "promise": self.promise,
-            "scenario_id": self.scenario_id,
-            "turn": self.turn,
-            "what": self.what,
-            "expected": self.expected,
-            "got": self.got,
-            "cause": str(self.cause),
-            "evidence": self.evidence,
-            "hint": self.hint,
-        }

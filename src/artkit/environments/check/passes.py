@@ -8,10 +8,12 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from artkit.environments.check.causes import Blame, disturbed
+from artkit.environments.check.causes import GENERATORS, Blame, disturbed
 from artkit.environments.check.endings import check_endings
 from artkit.environments.check.finding import LikelyCause, Promise
 from artkit.environments.check.fresh_process import NotPlayedError, play_in_fresh_process
+from artkit.environments.check.noting import note_the_rest
+from artkit.environments.check.state import listed
 from artkit.environments.check.trace import Difference, Trace, first_difference
 
 if TYPE_CHECKING:
@@ -24,7 +26,6 @@ _TOGETHER = 8
 # Of the time limit: all passes take about eight times as long as the first.
 _FIRST_SHARE = 1 / 8
 _HASH_SEEDS = (101, 202)
-_GENERATORS = {"random": LikelyCause.GLOBAL_RANDOM, "numpy.random": LikelyCause.NUMPY_RANDOM}
 
 
 async def run_passes(checking: Checking) -> None:
@@ -37,13 +38,17 @@ async def run_passes(checking: Checking) -> None:
         await check_endings(checking)
     if checking.settings.fresh_process and not checking.is_explained:
         await _fresh_process(checking)
-    for tool in sorted(set().union(*(case.script.uncalled for case in checking.cases))):
-        checking.note(f"no valid arguments were found for the tool {tool!r}: give actions= with calls of it")
+    note_the_rest(checking)
     if not checking.is_explained:
         for name in sorted(checking.moved):
-            checking.note(
-                f"it uses {_GENERATORS[name]}, which all episodes share; nothing that was compared depends on it"
-            )
+            if seeding := checking.seeded.get(name):
+                case, call = seeding
+                what = f"{call}() seeded {GENERATORS[name]}, which everybody else in the process draws from"
+                checking.found(Promise.PROCESS, case, what, GENERATORS[name])
+            else:
+                checking.note(
+                    f"it uses {GENERATORS[name]}, which all episodes share; nothing that was compared depends on it"
+                )
 
 
 async def _first(checking: Checking) -> None:
@@ -52,15 +57,17 @@ async def _first(checking: Checking) -> None:
     for number, case in enumerate(checking.cases):
         if number and time.monotonic() - began_s > share_s:
             left = len({id(other.scenario) for other in checking.cases[number:]})
-            checking.note(f"it is slow: {left} of the scenarios were left out or played less")
+            checking.leave_out(f"it is slow: {left} of the scenarios were left out or played less")
             break
         played = await checking.judged(case)
         checking.base.append((case, played))
+        if played.is_timed_out:
+            break  # the others would take as long again
     if checking.is_explained:
         return
     for case, played in checking.base:
         first_case, first = next(pair for pair in checking.base if pair[0].scenario is case.scenario)
-        if _timed_out(first) or _timed_out(played):
+        if first.is_timed_out or played.is_timed_out:
             continue
         if difference := first_difference(first.trace.start(), played.trace.start()):
             why = functools.partial(checking.causes.of_repetition, case, checking.first_state)
@@ -71,7 +78,7 @@ async def _first(checking: Checking) -> None:
 async def _again(checking: Checking) -> None:
     # In reverse: the last case directly after itself, the others with episodes in between.
     for case, base in reversed(checking.base):
-        if _timed_out(base):
+        if base.is_timed_out:
             continue
         played = await checking.judged(case)
         if difference := _difference(base, played):
@@ -83,10 +90,12 @@ async def _again(checking: Checking) -> None:
 async def _elsewhen(checking: Checking) -> None:
     """After further resets, with global generators as others would leave them, on another day."""
     for case, base in checking.base:
-        if _timed_out(base):
+        if base.is_timed_out:
             continue
         await checking.idle(case)
-        played = await checking.play(case, disturbed(checking.modules, seed=checking.settings.seed))
+        surroundings = disturbed(checking.modules, seed=checking.settings.seed)
+        played = await checking.play(case, surroundings)
+        checking.judge_seeding(case, surroundings)
         if difference := _difference(base, played):
             how = "after further resets, with the global generators used by others, on another day"
             await checking.differs(
@@ -97,7 +106,7 @@ async def _elsewhen(checking: Checking) -> None:
 
 async def _why_elsewhen(checking: Checking, case: Case, base: Played) -> Blame | None:
     cause, evidence = await checking.causes.of_disturbance(case, base.trace)
-    if cause in {LikelyCause.GLOBAL_RANDOM, LikelyCause.NUMPY_RANDOM} or (evidence and cause is LikelyCause.CLOCK):
+    if cause in GENERATORS.values() or (evidence and cause is LikelyCause.CLOCK):
         return cause, evidence
     if cause is LikelyCause.CLOCK:
         # Nobody asked for the time: it is the stand-in for `datetime` that made the difference, and no fault.
@@ -107,7 +116,7 @@ async def _why_elsewhen(checking: Checking, case: Case, base: Played) -> Blame |
 
 async def _together(checking: Checking) -> None:
     """Side by side: each case with the others, and one twice."""
-    pairs = [(case, base) for case, base in checking.base if not _timed_out(base)]
+    pairs = [(case, base) for case, base in checking.base if not base.is_timed_out]
     for start in range(0, len(pairs), _TOGETHER):
         chunk = pairs[start : start + _TOGETHER]
         side_by_side = [*chunk, chunk[0]]
@@ -119,53 +128,68 @@ async def _together(checking: Checking) -> None:
 
         for (case, base), played in zip(side_by_side, await play_all(), strict=True):
             if difference := _difference(base, played):
-                why = functools.partial(checking.causes.of_neighbours, play_all, checking.first_state)
+                why = functools.partial(checking.causes.of_neighbours, case, play_all, checking.first_state)
                 await checking.differs(Promise.ISOLATED, case, difference, why, "when other episodes run beside it")
                 return
 
 
 async def _fresh_process(checking: Checking) -> None:
-    pairs = [(case, base) for case, base in checking.base if not _timed_out(base)]
+    pairs = [(case, base) for case, base in checking.base if not base.is_timed_out]
     cases = [case for case, _ in pairs]
     if not cases:
         return
 
-    async def play(hash_seed: int) -> list[Trace]:
-        return await play_in_fresh_process(
+    async def play(hash_seed: int, *, is_reversed: bool) -> list[Trace]:
+        order = -1 if is_reversed else 1
+        traces = await play_in_fresh_process(
             checking.environment,
-            cases,
+            cases[::order],
             max_turns=checking.settings.max_turns,
             call_timeout_s=checking.settings.call_timeout_s,
             hash_seed=hash_seed,
             timeout_s=checking.settings.time_limit_s,
         )
+        return traces[::order]
 
-    answers = await asyncio.gather(*map(play, _HASH_SEEDS), return_exceptions=True)
+    # In either order: what one scenario leaves to the next, as a cache may, shows in nothing else.
+    playing = (play(_HASH_SEEDS[0], is_reversed=False), play(_HASH_SEEDS[1], is_reversed=True))
+    answers = await asyncio.gather(*playing, return_exceptions=True)
     for answer in answers:
         if isinstance(answer, BaseException):
             if not isinstance(answer, NotPlayedError):
                 raise answer
-            checking.note(f"it was not played in a fresh process: {answer}")
+            checking.leave_out(f"it was not played in a fresh process: {answer}")
             return
     played_there = [answer for answer in answers if not isinstance(answer, BaseException)]
     if _failed_to_start(pairs, played_there[0]):
         problem = played_there[0][0].entries[0][2]
-        checking.note(f"it was not played in a fresh process: there {problem}; is it set up by the program?")
+        checking.leave_out(f"it was not played in a fresh process: there {problem}; is it set up by the program?")
         return
     for number, (case, base) in enumerate(pairs):
         there = [traces[number] for traces in played_there]
         if difference := first_difference(base.trace, there[0]) or first_difference(base.trace, there[1]):
-            why = functools.partial(_why_there, play, there, number)
-            await checking.differs(Promise.FRESH_PROCESS, case, difference, why, "in a fresh process")
+            why = functools.partial(_why_there, checking, play, there, number)
+            how = "in a fresh process"
+            await checking.differs(Promise.FRESH_PROCESS, case, difference, why, how)
             return
 
 
-async def _why_there(play: Callable[[int], Awaitable[list[Trace]]], there: list[Trace], number: int) -> Blame:
-    """Say why other processes differ: those with other hashes were played, one with the same is to come."""
+async def _why_there(
+    checking: Checking, play: Callable[..., Awaitable[list[Trace]]], there: list[Trace], number: int
+) -> Blame:
+    """Say why other processes differ: those with other hashes were played, in either order."""
+    changes = listed(checking.first_state.changes(checking.state()))
+    left = changes or "what ran earlier in the process left something behind"
     if not first_difference(there[0], there[1]):
-        return LikelyCause.STATE, "what ran earlier in this process left something behind"
-    again = (await play(_HASH_SEEDS[0]))[number]
-    return (LikelyCause.OTHER_PROCESS if first_difference(there[0], again) else LikelyCause.HASH_ORDER), ""
+        return LikelyCause.STATE, left
+    try:
+        plays = [play(_HASH_SEEDS[0], is_reversed=is_reversed) for is_reversed in (False, True)]
+        again, backwards = [traces[number] for traces in await asyncio.gather(*plays)]
+    except NotPlayedError:
+        return LikelyCause.UNKNOWN, ""
+    if first_difference(there[0], again):
+        return LikelyCause.OTHER_PROCESS, ""
+    return (LikelyCause.STATE, left) if first_difference(again, backwards) else (LikelyCause.HASH_ORDER, "")
 
 
 def _failed_to_start(pairs: list[tuple[Case, Played]], traces: list[Trace]) -> bool:
@@ -175,8 +199,4 @@ def _failed_to_start(pairs: list[tuple[Case, Played]], traces: list[Trace]) -> b
 
 
 def _difference(base: Played, played: Played) -> Difference | None:
-    return None if _timed_out(played) else first_difference(base.trace, played.trace)
-
-
-def _timed_out(played: Played) -> bool:
-    return played.fault is not None and played.fault.code is Promise.IN_TIME
+    return None if played.is_timed_out else first_difference(base.trace, played.trace)

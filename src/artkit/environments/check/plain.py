@@ -12,11 +12,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-__all__ = ["error_text", "odd_type", "plain", "shortened", "shortened_pair"]
+__all__ = ["error_text", "odd_type", "plain", "shortened", "shortened_pair", "without_addresses"]
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MAX_DEPTH = 40
 _MAX_CHARS = 160
+_MAX_ERROR_CHARS = 500
 
 
 def plain(value: Any, depth: int = 0) -> Any:
@@ -46,16 +47,27 @@ def plain(value: Any, depth: int = 0) -> Any:
         return sorted((plain(item, depth + 1) for item in value), key=_sort_key)
     if callable(to_list := getattr(value, "tolist", None)):  # NumPy's and torch's
         return plain(to_list(), depth + 1)
-    return _ADDRESS.sub("", _safe_repr(value))
+    return without_addresses(_safe_repr(value))
 
 
 def error_text(error: BaseException) -> str:
-    """Return an exception as text without addresses in memory."""
+    """Return an exception as one line of text, without addresses in memory."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  # a user's exception may be broken itself
         text = "its text cannot be read"
-    return _ADDRESS.sub("", f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    text = without_addresses(f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    text = _printable(text)
+    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[:_MAX_ERROR_CHARS]}…"
+
+
+def without_addresses(text: str) -> str:
+    """Return `text` without the addresses in memory that a `repr` holds.
+
+    >>> without_addresses("<Desk object at 0x7f7f8a00790940>")
+    '<Desk object>'
+    """
+    return _ADDRESS.sub("", text)
 
 
 def odd_type(value: Any) -> str:
@@ -102,7 +114,10 @@ def shortened_pair(left: Any, right: Any) -> tuple[str, str]:
 
 
 def _one_line(value: Any) -> str:
-    text = repr(value)
+    return _printable(repr(value))
+
+
+def _printable(text: str) -> str:
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
 
 

@@ -7,13 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from openai.types.chat.chat_completion import Choice
-
 from artkit.environments.check.finding import LikelyCause, Promise
-from artkit.environments.check.plain import error_text, plain
+from artkit.environments.check.plain import error_text, plain, without_addresses
 from artkit.environments.check.replies import Script
 from artkit.environments.check.surroundings import Surroundings
-from artkit.environments.check.trace import Trace
+from artkit.environments.check.trace import FIRST_MESSAGES, Trace
 from artkit.environments.check.watched import Fault, Returned, Watched
 from artkit.environments.closing import run_then_close
 from artkit.environments.play import Play
@@ -21,10 +19,9 @@ from artkit.episodes import Episode
 from artkit.errors import EnvironmentContractError
 
 if TYPE_CHECKING:
-    from artkit.environments.environment import Environment
+    from openai.types.chat.chat_completion import Choice
 
-# It passes from task to task; until it has arrived, an episode goes on as it must.
-_UNTIL_CANCELLED = 8
+    from artkit.environments.environment import Environment
 
 __all__ = ["Case", "CutShort", "Played", "ends_when_cancelled", "play_case"]
 
@@ -63,6 +60,21 @@ class Played:
     faults: tuple[Fault, ...] = ()
 
     @property
+    def close_fault(self) -> Fault | None:
+        """What was wrong with `close`."""
+        return self.watched.close_fault if self.watched else None
+
+    @property
+    def is_timed_out(self) -> bool:
+        """Whether a call took too long; such a play is compared with nothing, for each takes as long again."""
+        return any(fault is not None and fault.code is Promise.IN_TIME for fault in (self.fault, self.close_fault))
+
+    @property
+    def prompt(self) -> Any:
+        """The first messages; None where there are none."""
+        return next((value for _, what, value in self.trace.entries if what == FIRST_MESSAGES), None)
+
+    @property
     def ended_by_itself(self) -> bool:
         """Whether the environment said that it is done."""
         return any(what == "done" and value is True for _, what, value in self.trace.entries)
@@ -92,6 +104,7 @@ async def play_case(
     returned: Returned | None = None,
     last_turn: int | None = None,
     is_asked_after_end: bool = False,
+    on_watched: Callable[[Watched], None] | None = None,
 ) -> Played:
     """Play `case` in a fresh environment and close it.
 
@@ -104,6 +117,7 @@ async def play_case(
         returned: Where what it returns is noted.
         last_turn: After how many replies the actor fails; None lets the play end by itself.
         is_asked_after_end: Whether one more reply is given when it is done, before it is closed.
+        on_watched: Is given the watched environment before it is played.
     """
     surroundings = surroundings or Surroundings()
     try:
@@ -113,6 +127,8 @@ async def play_case(
         trace.add(0, "an error", caught.what)
         return Played(trace=trace, watched=None, fault=caught)
     watched.is_asked_after_end = is_asked_after_end
+    if on_watched is not None:
+        on_watched(watched)
     episode = Episode(scenario=case.scenario)
     actor = _Actor(case.script, last_turn)
     game = Play(watched, actor, episode, max_turns=max_turns)
@@ -124,7 +140,7 @@ async def play_case(
     except Fault as caught:
         fault = caught
     except EnvironmentContractError as error:
-        fault = Fault(Promise.TYPES, watched.turn, error.problem, LikelyCause.RETURN_VALUE)
+        fault = Fault(Promise.TYPES, watched.turn, without_addresses(error.problem), LikelyCause.RETURN_VALUE)
     except Exception as error:  # noqa: BLE001  # what an environment gives can break the loop in any way
         fault = Fault(Promise.TYPES, watched.turn, error_text(error), LikelyCause.RETURN_VALUE)
     trace = watched.trace
@@ -135,10 +151,9 @@ async def play_case(
 
 
 def _changed(watched: Watched, episode: Episode) -> list[Fault]:
-    """Return what was changed after it was returned: the record of the episode would be another than what was sent."""
-    recorded = [turn for turn in episode.messages_and_choices if not isinstance(turn, Choice)]
+    """Return what was changed after it was returned: who keeps it, keeps something else than was sent."""
     faults: list[str] = []
-    if plain(recorded) != watched.observed[: len(recorded)]:
+    if any(plain(message) != before for message, before in watched.given):
         faults.append("a message changed after it was returned")
     if watched.outcome is not None and plain(episode.outcome) != watched.outcome:
         faults.append("the outcome changed after it was returned")
@@ -146,15 +161,12 @@ def _changed(watched: Watched, episode: Episode) -> list[Fault]:
 
 
 class _Listening(Script):
-    """The same script, which notes that it is asked, and whether that was after the episode was cancelled."""
+    """The same script, which notes that it is asked."""
 
     is_asked = False
-    is_cancelled = False
-    went_on = False
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
         self.is_asked = True
-        self.went_on = self.went_on or self.is_cancelled
         return await super().act(messages, tools, turn)
 
 
@@ -167,19 +179,16 @@ async def ends_when_cancelled(
     """
     script = _Listening.like(case.script)
     case = Case(scenario=case.scenario, script=script)
-    task = asyncio.create_task(play_case(make, case, max_turns=max_turns, call_timeout_s=call_timeout_s))
+    watched: list[Watched] = []
+    task = asyncio.create_task(
+        play_case(make, case, max_turns=max_turns, call_timeout_s=call_timeout_s, on_watched=watched.append)
+    )
     try:
-        while not (script.is_asked or task.done()):
-            await _rounds(1)
-        await _rounds(after)
+        while not (script.is_asked or task.done()):  # noqa: ASYNC110  # rounds are what is counted
+            await asyncio.sleep(0)
+        for _ in range(after):
+            await asyncio.sleep(0)
     finally:
         task.cancel()
-    await _rounds(_UNTIL_CANCELLED)
-    script.is_cancelled = True
     await asyncio.wait({task})
-    return not script.went_on
-
-
-async def _rounds(count: int) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
+    return not any(one.is_cancel_swallowed for one in watched)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 from openai.types.chat import ChatCompletionMessage
 from openai.types.chat.chat_completion import Choice
-from pydantic import BaseModel
 
 from artkit.environments.action import Action, ToolCall
 from artkit.environments.check.arguments import random_arguments
+from artkit.environments.check.known import MAX_WORDS, Field, fields_in, fields_of_observations, words_in
 from artkit.errors import ConfigurationError
 
 __all__ = ["Reply", "Script", "as_choice"]
@@ -23,8 +21,6 @@ __all__ = ["Reply", "Script", "as_choice"]
 Reply: TypeAlias = "str | Action | ToolCall | Choice | ChatCompletionMessage | Mapping[str, Any]"
 """A reply of the model: its text, one tool call, a message, or a whole choice."""
 
-_WORD = re.compile(r"[^\W_][\w./:@'-]{0,40}")
-_MAX_WORDS = 60
 _TEXTS = ("", "yes", "no", "0", "1", "7", "-3", "I don't know.", "help", "{}", "naïve café 🙂", "a\nb", "word " * 300)
 
 
@@ -49,10 +45,12 @@ def as_choice(reply: Reply) -> Choice:
             raise ConfigurationError(f"{reply!r} is no reply of a model: {error}", _HINT) from error
     if isinstance(reply, ChatCompletionMessage):
         return _choice(reply)
+    if hasattr(reply, "tool_calls") and hasattr(reply, "text"):  # one for the scripted server of `artkit.testing`
+        return _of_scripted(reply)
     raise ConfigurationError(f"{reply!r} is no reply of a model", _HINT)
 
 
-_HINT = "give a str, a ToolCall, an Action, an assistant message or an openai Choice"
+_HINT = "give a str, a ToolCall, an Action, a testing.Reply, an assistant message or an openai Choice"
 
 
 class Script:
@@ -73,13 +71,14 @@ class Script:
         self.uncalled: set[str] = set()
         self._given = list(given)
         self._samples = list(samples)
-        self._known = list(dict.fromkeys(_texts_in(scenario)))[:_MAX_WORDS]
+        self._fields = list(dict.fromkeys(fields_in(scenario)))[:MAX_WORDS]
+        self._known = list(dict.fromkeys(str(value) for _, value in self._fields))
 
     @classmethod
     def like(cls, script: Script) -> Self:
         """Return a script of this class that plays the same."""
         other = cls(script.name, None, script._given, script._samples)
-        other._known = script._known
+        other._fields, other._known = script._fields, script._known
         return other
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
@@ -91,20 +90,32 @@ class Script:
             return self._given[turn]
         if self._samples and rng.random() < 0.5:
             return rng.choice(self._samples)
-        words = list(dict.fromkeys([*_words_in(messages), *self._known]))
+        words = list(dict.fromkeys([*words_in(messages), *self._known]))
         if tools and rng.random() < 0.75:
-            calls = [self._call(rng, tools, words, f"call_{turn}_{n}") for n in range(rng.choice([1, 1, 1, 2]))]
+            # A sentence ends with a mark that is no part of its last word.
+            said = [word.rstrip(".:'/-") for word in words_in(messages)]
+            fields = [
+                *self._fields,
+                *fields_of_observations(messages),
+                *(("", int(word)) for word in said if word.isdecimal()),
+            ]
+            calls = [self._call(rng, tools, said, fields, f"call_{turn}_{n}") for n in range(rng.choice([1, 1, 1, 2]))]
             if all(calls):
                 return _choice(_message("", [call for call in calls if call]))
         return _choice(_message(self._text(rng, words), []))
 
     def _call(
-        self, rng: random.Random, tools: Sequence[Mapping[str, Any]], words: Sequence[str], call_id: str
+        self,
+        rng: random.Random,
+        tools: Sequence[Mapping[str, Any]],
+        words: Sequence[str],
+        known: Sequence[Field],
+        call_id: str,
     ) -> tuple[str, str, dict[str, Any]] | None:
         function = rng.choice(tools).get("function")
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
             return None
-        arguments = random_arguments(rng, function.get("parameters"), words)
+        arguments = random_arguments(rng, function.get("parameters"), words, known)
         if arguments is None:
             self.uncalled.add(function["name"])
             return None
@@ -121,11 +132,22 @@ class Script:
         return rng.choice([*_TEXTS, str(rng.randint(0, 100))])
 
 
-def _message(text: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> ChatCompletionMessage:
-    tool_calls = [
-        {"id": call_id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
-        for call_id, name, arguments in calls
+def _of_scripted(reply: Any) -> Choice:
+    """Return what `artkit.testing.Reply` says; what it says about the wire is nothing that an environment hears."""
+    calls = [
+        call if isinstance(call, Mapping) else _call(f"call_{n}", *call) for n, call in enumerate(reply.tool_calls)
     ]
+    message = as_choice({"content": reply.text or None, "tool_calls": calls or None}).message
+    return _choice(message, getattr(reply, "finish_reason", None))
+
+
+def _call(call_id: str, name: str, arguments: Mapping[str, Any] | str) -> dict[str, Any]:
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments)
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def _message(text: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> ChatCompletionMessage:
+    tool_calls = [_call(call_id, name, arguments) for call_id, name, arguments in calls]
     content = None if tool_calls and not text else text
     return ChatCompletionMessage.model_validate(
         {"role": "assistant", "content": content, "tool_calls": tool_calls or None}
@@ -135,38 +157,3 @@ def _message(text: str, calls: Sequence[tuple[str, str, dict[str, Any]]]) -> Cha
 def _choice(message: ChatCompletionMessage, finish_reason: str | None = None) -> Choice:
     reason = finish_reason or ("tool_calls" if message.tool_calls else "stop")
     return Choice.construct(index=0, message=message, finish_reason=reason, logprobs=None)
-
-
-def _words_in(messages: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the last words that the environment said: what it mentions is often what it understands."""
-    said = " ".join(
-        message["content"]
-        for message in messages[-3:]
-        if message.get("role") != "assistant" and isinstance(message.get("content"), str)
-    )
-    return _WORD.findall(said[-4000:])[-_MAX_WORDS:]
-
-
-def _texts_in(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the short texts and the numbers in a scenario."""
-    if isinstance(value, str):
-        if 0 < len(value) <= 200:
-            yield value
-    elif isinstance(value, int | float):
-        if not isinstance(value, bool):
-            yield str(value)
-    elif depth <= 3:
-        for item in _items_of(value):
-            yield from _texts_in(item, depth + 1)
-
-
-def _items_of(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())[:_MAX_WORDS]
-    if isinstance(value, list | tuple):
-        return list(value[:_MAX_WORDS])
-    if isinstance(value, BaseModel):
-        return [getattr(value, name) for name in type(value).model_fields]
-    if is_dataclass(value):
-        return [getattr(value, field.name) for field in fields(value)]
-    return []

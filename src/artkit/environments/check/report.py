@@ -1,4 +1,4 @@
-"""The report of a check: what was broken, and what could not be looked at."""
+"""The report of a check: what was broken, and what was not looked at."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class EnvironmentReport:
     Attributes:
         environment: The name of what was checked.
         findings: The broken promises, each once.
-        notes: What is worth knowing and breaks no promise, and what was not looked at.
+        notes: What is worth knowing and breaks no promise.
+        left_out: What was not looked at, and why.
         scenarios: How many scenarios were played.
         plays: How many episodes were played.
     """
@@ -28,6 +29,7 @@ class EnvironmentReport:
     environment: str
     findings: tuple[EnvironmentFinding, ...] = ()
     notes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
     scenarios: int = 0
     plays: int = 0
 
@@ -44,12 +46,8 @@ class EnvironmentReport:
         """
         if self.findings:
             first = self.findings[0]
-            evidence = f": {first.evidence}" if first.evidence else ""
-            values = f": expected {first.expected}, got {first.got}" if first.expected or first.got else ""
             raise EnvironmentContractError(
-                f"{self.environment} breaks a promise ({first.code}). {first.promise} In {first.where}, "
-                f"{first.what}{values}. Likely cause: {first.cause}{evidence}",
-                first.hint,
+                f"{self.environment} breaks a promise ({first.code}). {first.summary}", first.hint
             )
 
     def __str__(self) -> str:
@@ -57,8 +55,9 @@ class EnvironmentReport:
         verdict = "keeps its promises" if self.ok else f"{count} broken promise{'s' if count > 1 else ''}"
         played = f"{_count(self.plays, 'episode')} of {_count(self.scenarios, 'scenario')} played"
         blocks = [f"{self.environment}: {verdict} ({played})", *map(str, self.findings)]
-        if self.notes:
-            blocks.append("\n".join(["notes:", *(f"  - {note}" for note in self.notes)]))
+        for title, texts in (("notes", self.notes), ("not looked at", self.left_out)):
+            if texts:
+                blocks.append("\n".join([f"{title}:", *(f"  - {text}" for text in texts)]))
         return "\n\n".join(blocks)
 
 

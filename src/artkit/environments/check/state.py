@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
-import itertools
-import operator
-import random
+import os
 import sys
 import types
-from collections.abc import Iterator, Mapping
-from collections.abc import Set as AbstractSet
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from artkit.environments.check.fingerprint import Fingerprints
 from artkit.environments.check.plain import shortened
 
-__all__ = ["Change", "State", "own_modules"]
+__all__ = ["Change", "State", "listed", "own_modules", "places"]
 
-_MAX_NODES = 20_000
-_MAX_ITEMS = 500
-_MAX_DEPTH = 5
-_MAX_BYTES = 1_000_000
 _NOT_OWN = {"artkit", "abc", "builtins", "typing", "pydantic", "typing_extensions"}
+_MAX_LISTED = 3
 
 
 @dataclass(frozen=True)
@@ -53,69 +48,68 @@ class State:
     """
 
     def __init__(self, environment: Any, made: Any) -> None:
-        self._left = _MAX_NODES
+        fingerprints = Fingerprints()
         self._values: dict[str, Any] = {}
-        seen: set[int] = set()
-        for name, value in _places(environment, made, seen):
-            try:
-                self._values[name] = self._fingerprint(value, 0)
-            except Exception:  # noqa: BLE001  # a user's object may not like to be looked at
-                self._values[name] = type(value).__name__
+        self._remembered: dict[str, tuple[int, Any]] = {}
+        for name, value in _places(environment, made, set()):
+            if hasattr(value, "cache_info"):
+                self._remembered[name] = fingerprints.of_cached(value)
+            else:
+                self._values[name] = fingerprints.of(value)
 
     def changes(self, later: State) -> list[Change]:
         """Return what is different in `later`."""
-        return [
+        changed = [
             Change(place, self._values.get(place), after)
             for place, after in later._values.items()  # another one of its own class
             if self._values.get(place) != after
         ]
+        # That a function remembers more results says nothing; that those it gave before are others now does.
+        changed += [
+            Change(f"what {place} remembers", before[1], after[1])
+            for place, before in self._remembered.items()
+            if (after := later._remembered.get(place, before))[0] == before[0] and after[1] != before[1]
+        ]
+        return changed
 
-    def _fingerprint(self, value: Any, depth: int) -> Any:  # noqa: C901, PLR0911  # one line per kind of value
-        self._left -= 1
-        if value is None or isinstance(value, bool | int | float | str | bytes):
-            return value
-        if isinstance(value, random.Random):
-            return ("random.Random", hash(value.getstate()))
-        if isinstance(value, type | types.ModuleType) or (callable(value) and not hasattr(value, "__dict__")):
-            return repr(value)
-        if isinstance(value, itertools.count):
-            return repr(value)
-        if depth >= _MAX_DEPTH or self._left < 0:
-            return type(value).__name__
-        if isinstance(value, Mapping):
-            items = list(itertools.islice(value.items(), _MAX_ITEMS))
-            return {str(key): self._fingerprint(item, depth + 1) for key, item in items} | _size(value)
-        if isinstance(value, AbstractSet):
-            return sorted(map(repr, itertools.islice(value, _MAX_ITEMS))), len(value)
-        if isinstance(value, list | tuple) or type(value).__name__ == "deque":
-            return [self._fingerprint(item, depth + 1) for item in itertools.islice(value, _MAX_ITEMS)]
-        if hasattr(value, "bit_generator"):
-            return ("numpy.random.Generator", repr(value.bit_generator.state))
-        if hasattr(value, "tobytes"):
-            size = getattr(value, "nbytes", 0)
-            return (type(value).__name__, size, hash(value.tobytes()) if size < _MAX_BYTES else 0)
-        if isinstance(value, Iterator):
-            return (type(value).__name__, operator.length_hint(value, -1))
-        fields = getattr(value, "__dict__", None)
-        if isinstance(fields, dict):
-            own = {name: item for name, item in fields.items() if not name.startswith("__")}
-            return {name: self._fingerprint(item, depth + 1) for name, item in list(own.items())[:_MAX_ITEMS]}
-        return type(value).__name__
+
+def listed(changes: Sequence[Change]) -> str:
+    """Return the first of the changes in words, each place once."""
+    by_place = {change.place: change for change in changes}
+    return "; ".join(map(str, list(by_place.values())[:_MAX_LISTED]))
+
+
+def places(changes: Sequence[Change]) -> str:
+    """Return the first of the places that changed, and how many others did."""
+    names = list(dict.fromkeys(change.place for change in changes))
+    rest = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + rest
 
 
 def own_modules(environment: Any, made: Any) -> list[types.ModuleType]:
-    """Return the modules that an environment is written in: those of its classes, and their loaded siblings."""
-    names = {cls.__module__ for cls in _classes(environment, made)}
-    names |= {getattr(_function(environment), "__module__", None) or ""}
+    """Return the modules that an environment is written in: those of its classes, and what is loaded from beside them.
+
+    Those of its classes come first.
+    """
+    names = {cls.__module__: None for cls in _classes(environment, made)}
+    names |= {getattr(_function(environment), "__module__", None) or "": None}
+    first = [sys.modules[name] for name in names if name in sys.modules and name.partition(".")[0] not in _NOT_OWN]
     roots = {name.partition(".")[0] for name in names} - _NOT_OWN - {"", "tests"}
-    own = [
+    folders = {_folder(module) for module in first} - {None}
+    beside = [
         module
         for name, module in list(sys.modules.items())
         if isinstance(module, types.ModuleType)
-        and (name in names or name.partition(".")[0] in roots)
+        and (name.partition(".")[0] in roots or _folder(module) in folders)
         and name.partition(".")[0] not in _NOT_OWN
     ]
-    return list(dict.fromkeys(own))
+    return list(dict.fromkeys([*first, *beside]))
+
+
+def _folder(module: types.ModuleType) -> str | None:
+    """Return where a module lies, unless it was installed."""
+    file = getattr(module, "__file__", None)
+    return os.path.dirname(file) if file and "site-packages" not in file else None  # noqa: PTH120  # of many modules
 
 
 def _classes(environment: Any, made: Any) -> list[type]:
@@ -130,15 +124,20 @@ def _classes(environment: Any, made: Any) -> list[type]:
 
 
 def _places(environment: Any, made: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
-    classes = _classes(environment, made)
-    for cls in classes:
+    for cls in _classes(environment, made):
         yield from _of_class(cls, seen)
     function = _function(environment)
+    if isinstance(environment, functools.partial):
+        yield f"an argument of the partial {getattr(function, '__qualname__', function)}", _arguments(environment)
+    if isinstance(function, types.MethodType):
+        yield f"what {function.__qualname__} is bound to", function.__self__
+        function = function.__func__
     if isinstance(function, types.FunctionType):
         yield from _of_function(function, seen)
-    for name in dict.fromkeys(cls.__module__ for cls in classes):
-        if module := sys.modules.get(name):
-            yield from _of_module(module, seen)
+    elif not isinstance(function, type):
+        yield f"the factory {type(function).__qualname__}", vars(function) if hasattr(function, "__dict__") else None
+    for module in own_modules(environment, made):
+        yield from _of_module(module, seen)
 
 
 def _of_module(module: types.ModuleType, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -149,7 +148,7 @@ def _of_module(module: types.ModuleType, seen: set[int]) -> Iterator[tuple[str, 
         if isinstance(value, type | types.FunctionType):
             if value.__module__ == name:
                 yield from _of_class(value, seen) if isinstance(value, type) else _of_function(value, seen)
-        elif not hasattr(value, "cache_info"):  # what functools remembers changes nothing
+        else:
             yield f"{name}.{key}", value
 
 
@@ -158,11 +157,10 @@ def _of_class(cls: type, seen: set[int]) -> Iterator[tuple[str, Any]]:
         return
     seen.add(id(cls))
     for name, value in list(vars(cls).items()):
-        inner = (
-            inspect.unwrap(getattr(value, "__func__", value))
-            if callable(value) or hasattr(value, "__func__")
-            else value
-        )
+        held = getattr(value, "__func__", value)
+        inner = inspect.unwrap(held) if callable(held) else held
+        if hasattr(held, "cache_info"):
+            yield f"{cls.__qualname__}.{name}", held
         if isinstance(inner, types.FunctionType):
             yield from _of_function(inner, seen)
         elif not name.startswith(("__", "_abc_")) and not isinstance(value, property | types.MemberDescriptorType):
@@ -195,5 +193,9 @@ def _function(environment: Any) -> Any:
     return environment
 
 
-def _size(value: Mapping[Any, Any]) -> dict[str, int]:
-    return {"…": len(value)} if len(value) > _MAX_ITEMS else {}
+def _arguments(environment: Any) -> list[Any]:
+    arguments: list[Any] = []
+    while isinstance(environment, functools.partial):
+        arguments += [environment.args, environment.keywords]
+        environment = environment.func
+    return arguments

@@ -9,10 +9,15 @@ from typing import Any
 
 from artkit.environments.check.plain import plain, shortened_pair
 
-__all__ = ["Difference", "Trace", "first_difference"]
+__all__ = ["FIRST_MESSAGES", "Difference", "Trace", "first_difference"]
+
+FIRST_MESSAGES = "the first messages"
+"""What an entry with the prompt is called."""
 
 # Metrics that measure a time by their name: no two plays take equally long, and nothing is trained on them.
-_TIMES = re.compile(r"(^|_)(s|ms|us|ns|sec|secs|seconds|minutes|time|duration|latency|elapsed|wall)$")
+_TIMES = {"sec", "secs", "seconds", "minutes", "ms", "us", "ns", "time", "timing", "duration", "latency", "elapsed",
+          "wall", "runtime", "walltime"}  # fmt: skip
+_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 
 
 @dataclass
@@ -28,7 +33,7 @@ class Trace:
     def add_metrics(self, turn: int, metrics: Any) -> None:
         """Add metrics, but for those that measure a time."""
         if isinstance(metrics, Mapping):
-            metrics = {name: value for name, value in metrics.items() if not _TIMES.search(str(name))}
+            metrics = {name: value for name, value in metrics.items() if not _is_time(str(name))}
         self.add(turn, "the metrics", metrics)
 
     def start(self) -> Trace:
@@ -72,3 +77,13 @@ def first_difference(expected: Trace, got: Trace) -> Difference | None:
     sides = ("nothing", shortened_pair(value, value)[0])
     left, right = sides if len(got.entries) > shorter else sides[::-1]
     return Difference(turn=turn, what=what, expected=left, got=right)
+
+
+def _is_time(name: str) -> bool:
+    """Whether a metric measures a time.
+
+    >>> [_is_time(name) for name in ("search_s", "time/search", "avgLatency", "items", "s_rank", "times_asked")]
+    [True, True, True, False, False, False]
+    """
+    words = [word.lower() for word in _WORDS.findall(name)]
+    return words[-1:] == ["s"] or words[-2:] == ["per", "second"] or not _TIMES.isdisjoint(words)

@@ -10,8 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.environments.check.finding import LikelyCause, Promise
-from artkit.environments.check.plain import error_text, odd_type, plain
-from artkit.environments.check.trace import Trace
+from artkit.environments.check.plain import error_text, odd_type, plain, without_addresses
+from artkit.environments.check.slices import GivenUpError
+from artkit.environments.check.tools import tools_problem
+from artkit.environments.check.trace import FIRST_MESSAGES, Trace
 from artkit.environments.environment import Environment
 from artkit.environments.messages import as_messages
 from artkit.environments.step_result import StepResult
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from artkit.environments.action import Action
     from artkit.environments.check.surroundings import Surroundings
 
-__all__ = ["Fault", "Returned", "Watched"]
+__all__ = ["Fault", "Returned", "Watched", "says_something"]
 
 
 class Fault(Exception):  # noqa: N818  # it is what was found, not an error of the check
@@ -30,6 +32,10 @@ class Fault(Exception):  # noqa: N818  # it is what was found, not an error of t
     def __init__(self, code: Promise, turn: int, what: str, cause: LikelyCause, evidence: str = "") -> None:
         super().__init__(code, turn, what, cause, evidence)
         self.code, self.turn, self.what, self.cause, self.evidence = code, turn, what, cause, evidence
+
+    def of(self, code: Promise) -> Fault:
+        """Return the same as a fault against another promise."""
+        return Fault(code, self.turn, self.what, self.cause, self.evidence)
 
 
 class Returned:
@@ -71,14 +77,16 @@ class Watched(Environment[Any]):
     Attributes:
         inner: The environment itself.
         trace: What it did.
-        observed: Copies of the messages it gave, in order.
+        given: The messages it gave, in order, each with a copy.
         outcome: A copy of the outcome that came last.
         turn: The number of replies so far.
         faults: Broken promises that did not end the play.
-        close_error: What `close` raised.
+        is_cancel_swallowed: Whether a call came back with an answer though it was cancelled.
+        close_fault: What was wrong with `close`.
         odd_outcome: The class of what in an outcome is no data; "" where all is.
         is_asked_after_end: Whether one more reply is given once it is done, before it is closed.
         after_end: What that was answered with; None where nothing was.
+        answered: The tools that were called, and whether a call of them did not end in `tool_errors`.
 
     Raises:
         Fault: The factory failed, or made something else.
@@ -93,14 +101,16 @@ class Watched(Environment[Any]):
         call_timeout_s: float | None = None,
     ) -> None:
         self.trace = Trace()
-        self.observed: list[Any] = []
+        self.given: list[tuple[Any, Any]] = []
+        self.is_cancel_swallowed = False
         self.outcome: Any = None
         self.turn = 0
         self.faults: list[Fault] = []
-        self.close_error: str | None = None
+        self.close_fault: Fault | None = None
         self.odd_outcome = ""
         self.is_asked_after_end = False
         self.after_end: StepResult | None = None
+        self.answered: dict[str, bool] = {}
         self._last: tuple[Action, bool] | None = None
         self._surroundings = surroundings
         self._returned = returned or Returned()
@@ -119,8 +129,8 @@ class Watched(Environment[Any]):
         """Begin, and write down what the first messages are."""
         raw = await self._called("reset", lambda: self.inner.reset(scenario))
         messages = self._messages(raw, "reset()")
-        self.trace.add(0, "the first messages", messages)
-        if not any(_says_something(message) for message in messages):
+        self.trace.add(0, FIRST_MESSAGES, messages)
+        if not any(says_something(message) for message in messages):
             what = f"the prompt is missing from the first request: reset() returned {raw!r}"
             raise Fault(Promise.PROMPT, 0, what, LikelyCause.RETURN_VALUE)
         self.max_turns = self.inner.max_turns
@@ -133,6 +143,12 @@ class Watched(Environment[Any]):
             tools = self._surroundings.call(self.inner.tools, "tools")
         except Exception as error:
             raise Fault(Promise.ANSWERS, 0, f"tools() raised {error_text(error)}", LikelyCause.EXCEPTION) from error
+        if inspect.iscoroutine(tools):
+            tools.close()
+            what = "tools() is async: the loop asks for them with a plain call"
+            raise Fault(Promise.TYPES, 0, what, LikelyCause.RETURN_VALUE)
+        if problem := tools_problem(tools):
+            raise Fault(Promise.TYPES, 0, f"tools() gave {problem}", LikelyCause.RETURN_VALUE)
         self.trace.add(0, "the tools", tools)
         self._note(list(tools) if isinstance(tools, tuple) else tools, "tools()")
         return tools
@@ -155,6 +171,7 @@ class Watched(Environment[Any]):
         if result.outcome is not None:
             self.outcome = plain(result.outcome)
             self.odd_outcome = self.odd_outcome or odd_type(result.outcome)
+        self._note_calls(action, result.metrics)
         self._last = action, result.done
         return result
 
@@ -167,25 +184,34 @@ class Watched(Environment[Any]):
         try:
             await self._called("close", self.inner.close)
         except Fault as fault:
-            self.close_error = fault.what
+            is_raised = fault.code is Promise.ANSWERS
+            self.close_fault = fault.of(Promise.CLOSES) if is_raised else fault
             raise
 
     async def _called(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
         """Await one call of the environment.
 
         Raises:
-            Fault: It raised, was too slow, or is not async.
+            Fault: It raised, was too slow, did not end when it was cancelled, or is not async.
         """
         deadline = asyncio.timeout(self._call_timeout_s)
+        cancelled_before = _cancellations()
         try:
             async with deadline:
                 awaitable = self._surroundings.call(call, name)
                 if not inspect.isawaitable(awaitable):
                     what = f"{name}() is not async: it returned {plain(awaitable)!r}"
                     raise Fault(Promise.TYPES, self.turn, what, LikelyCause.RETURN_VALUE)  # noqa: TRY301  # like others
-                return await self._surroundings.wait(awaitable, name)
+                answer = await self._surroundings.wait(awaitable, name)
+                # A deadline of the environment's own that cancelled it has taken that back by now.
+                self.is_cancel_swallowed |= _cancellations() > cancelled_before
+                return answer
         except Fault:
             raise
+        except GivenUpError as error:
+            self.is_cancel_swallowed = True
+            what = f"{name}() was cancelled, and went on"
+            raise Fault(Promise.IN_TIME, self.turn, what, LikelyCause.WAITING) from error
         except Exception as error:
             if deadline.expired():
                 what = f"{name}() took longer than {self._call_timeout_s:g} s"
@@ -201,10 +227,16 @@ class Watched(Environment[Any]):
         try:
             messages = as_messages(raw, source)
         except EnvironmentContractError as error:
-            raise Fault(Promise.TYPES, self.turn, error.problem, LikelyCause.RETURN_VALUE) from error
+            raise Fault(Promise.TYPES, self.turn, without_addresses(error.problem), LikelyCause.RETURN_VALUE) from error
         self._note(raw, source)
-        self.observed += plain(messages)
+        self.given += [(message, plain(message)) for message in raw if isinstance(message, Mapping)]
         return messages
+
+    def _note_calls(self, action: Action, metrics: Any) -> None:
+        errors = metrics.get("tool_errors", 0) if isinstance(metrics, Mapping) else 0
+        if not errors or errors == len(action.tool_calls):  # else nobody knows whose they are
+            for call in action.tool_calls:
+                self.answered[call.name] = self.answered.get(call.name, False) or not errors
 
     def _note(self, value: Any, source: str) -> None:
         if self._returned.note(value, source, self):
@@ -214,9 +246,21 @@ class Watched(Environment[Any]):
             )
 
 
-def _says_something(message: Mapping[str, Any]) -> bool:
+def _cancellations() -> int:
+    task = asyncio.current_task()
+    return task.cancelling() if task else 0
+
+
+def says_something(message: Mapping[str, Any]) -> bool:
+    """Whether a message has any content."""
     content = message.get("content")
-    return bool(content.strip() if isinstance(content, str) else content)
+    if isinstance(content, str):
+        return bool(content.strip())
+    # A block that is no text says something, whatever it is.
+    return any(
+        str(block.get("text") or "").strip() if isinstance(block, Mapping) and block.get("type") == "text" else True
+        for block in content or ()
+    )
 
 
 def _line_of(error: BaseException) -> str:
