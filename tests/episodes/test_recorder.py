@@ -20,6 +20,7 @@ from artkit.episodes import (
     write_groups,
 )
 from artkit.errors import ConfigurationError
+from artkit.scenarios import Scenario
 from artkit.testing import choice, episode
 
 RUN = """
@@ -152,15 +153,29 @@ def test_a_growing_recording_is_the_users_own(path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_is_no_recording_is_left_alone(path: Path) -> None:
+@pytest.mark.parametrize("content", ['{"name": "Ada"}\n', "a line of notes", "a line of notes\n"])
+def test_what_is_no_recording_is_left_alone(path: Path, content: str) -> None:
     """Somebody mistyped the name of a file that they need."""
     path.parent.mkdir()
-    path.write_text('{"name": "Ada"}\n')
+    path.write_text(content)
 
     with pytest.raises(ConfigurationError, match="is no recording"):
         record(path)
 
-    assert path.read_text() == '{"name": "Ada"}\n'
+    assert path.read_text() == content
+
+
+@pytest.mark.parametrize("tail", [b'{"format": 1, "place": "alo\n', bytes(100), bytes(100) + b"\n"])
+def test_a_broken_last_line_is_cut_off_however_it_ends(path: Path, tail: bytes) -> None:
+    """A machine that lost its power leaves zeros, and an editor adds a line's end; what comes next must be readable."""
+    with record(path) as recording:
+        recording.add(named("a"))
+    path.write_bytes(path.read_bytes() + tail)
+
+    with record(path) as recording:
+        recording.add(named("a", 1))
+
+    assert [one.member for one in read_groups(path)[0][0].trajectories] == [0, 1]  # type: ignore[attr-defined]
 
 
 def test_a_closed_recorder_takes_nothing(path: Path) -> None:
@@ -200,6 +215,21 @@ def test_recordings_are_taken_in_any_form(path: Path) -> None:
     groups, lost_ones = load_groups(everything)
     assert [each.metadata["scenario_id"] for each in groups] == ["a", "a", "a", "b"]
     assert [one.member for one in lost_ones] == [1, 1, 1, 1]  # type: ignore[attr-defined]
+
+
+def test_scenario_objects_reach_episodes_that_were_loaded_before(path: Path) -> None:
+    """A class that is not loaded, or a file that another program wrote, leaves fields; what was given stays as it is."""
+    one = named("a")
+    one.scenario = {"id": "a"}
+    lost = named("a", 1)
+    lost.scenario, lost.failure = {"id": "a"}, FailureRecord(kind=FailureKind.ENVIRONMENT, type="KeyError", message="")
+    scenario = Scenario(id="a")
+
+    episodes = list(iter_episodes([art.TrajectoryGroup([one]), lost], [scenario]))
+    groups, lost_ones = load_groups([art.TrajectoryGroup([one]), lost], [scenario])
+
+    assert [each.scenario for each in [*episodes, *groups[0].trajectories, *lost_ones]] == [scenario] * 4  # type: ignore[attr-defined]
+    assert one.scenario == lost.scenario == {"id": "a"}
 
 
 def test_what_is_no_recording_is_refused() -> None:

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
+import re
+import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import Enum
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import art
 import numpy as np
 import pytest
 from openai.types.chat.chat_completion import Choice
-from pydantic import BaseModel
+from pydantic import BaseModel, Field, computed_field
 
 from artkit.episodes import Episode, FailureKind, FailureRecord, StopReason, read_groups, write_groups
 from artkit.errors import ConfigurationError
-from artkit.scenarios import Scenario
+from artkit.scenarios import PromptScenario, Scenario
 from artkit.testing import Reply, choice, episode
 
 PICTURE = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
@@ -31,6 +37,62 @@ class Verdict(BaseModel):
 class Own:
     id: str
     sizes: tuple[int, ...] = (3,)
+
+
+class Aliased(BaseModel):
+    name: str = Field(alias="itsName")
+
+
+class Computed(BaseModel, extra="forbid"):
+    left: int
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def twice(self) -> int:
+        return 2 * self.left
+
+
+class Unseen(BaseModel):
+    label: str
+    secret: str = Field(default="", exclude=True)
+
+
+class Strict(BaseModel, strict=True):
+    at: datetime
+    sizes: tuple[int, ...]
+
+
+class Part(BaseModel):
+    a: int = 1
+
+
+class Further(Part):
+    b: int = 2
+
+
+class Holder(BaseModel):
+    parts: list[Part]
+
+
+class Raw(BaseModel):
+    content: bytes
+
+
+class Colour(Enum):
+    RED = 1
+
+
+@dataclass(frozen=True)
+class Made:
+    id: str = "s"
+
+    def __post_init__(self) -> None:
+        """Open something."""
+
+
+class Broken:
+    def __repr__(self) -> str:
+        raise RuntimeError("half made")
 
 
 class OwnTrajectory(art.Trajectory):
@@ -167,14 +229,81 @@ def test_an_outcome_whose_class_is_not_loaded_comes_back_as_its_data(path: Path)
         (np.arange(3), [0, 1, 2]),
         (1 + 2j, "(1+2j)"),
         ({"inf": math.inf}, {"inf": math.inf}),
+        (datetime(2026, 1, 2, tzinfo=UTC), "2026-01-02T00:00:00Z"),
+        ([Decimal("1.10"), Path("/x"), b"raw", {2, 1}], ["1.10", "/x", "raw", [1, 2]]),
+        ({"broken": Broken()}, {"broken": "<Broken>"}),
+        ({("a",): "half an emoji \ud83d"}, {"('a',)": "half an emoji \ud83d"}),
+        ({"large": 10**5000}, {"large": hex(10**5000)}),
     ],
-    ids=["tuple", "int key", "tuple key", "numpy number", "numpy array", "no JSON", "infinity"],
-)
+    ids=[
+        "tuple", "int key", "tuple key", "numpy number", "numpy array", "no JSON", "infinity", "date", "others",
+        "broken itself", "tuple key beside a surrogate", "number",
+    ],
+)  # fmt: skip
 def test_an_odd_outcome_never_costs_the_step(path: Path, outcome: Any, read_back: Any) -> None:
     """The episodes are on disk before they are trained on; an odd value in one must not stop that."""
     [read] = recorded(path, episode("a", outcome=outcome))
 
     assert read.outcome == read_back
+
+
+def test_what_holds_itself_is_cut_off(path: Path) -> None:
+    """A node that knows its parent is an ordinary outcome, and so is a deep tree."""
+    node: dict[str, Any] = {"name": "root"}
+    node["children"] = [{"name": "leaf", "parent": node}]
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+
+    [loop, tree] = recorded(path, episode("a", outcome=node), episode("a", outcome=deep))
+
+    assert loop.outcome["children"][0]["parent"]["name"] == "root"
+    assert tree.outcome[0][0][0]
+
+
+def test_the_reward_of_a_plain_trajectory_is_its_own(path: Path) -> None:
+    """It came from the rollout itself; `EnvironmentReward` must not find 0 in its place."""
+    plain = art.Trajectory(messages_and_choices=[{"role": "user", "content": "a"}, choice("b")], reward=0.7)
+
+    [read] = recorded(path, plain)
+
+    assert (read.reward, read.environment_reward) == (0.7, 0.7)
+
+
+def test_recordings_can_be_joined_end_to_end(path: Path, tmp_path: Path) -> None:
+    """`cat` joins JSON lines; each member stays in its own group."""
+    first, second = [
+        art.TrajectoryGroup([episode("q", choice(name))], metadata={"scenario_id": name}) for name in ("a", "b")
+    ]
+    write_groups(path, [first])
+    write_groups(tmp_path / "b.jsonl", [second])
+    path.write_bytes(path.read_bytes() + b"\n" + (tmp_path / "b.jsonl").read_bytes())
+
+    assert read_groups(path) == ([first, second], [])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"one line of notes",
+        b"one line of notes\n",
+        bytes(range(256)),
+        b"[" * 100_000 + b"\n",
+        b'{"format": "x", "group": {}}\n',
+        b'{"format": 1}\n',
+        b'{"format": 1, "group": null}\n',
+        b'{"format": 1, "place": "alone", "episode": []}\n',
+        b'{"format": 1, "place": "alone", "episode": {}}\n',
+        b'{"format": 1, "place": 0, "episode": {}}\n',
+    ],
+)
+def test_what_is_no_recording_is_refused_by_name(path: Path, content: bytes) -> None:
+    """A person who mixed up two files is told which one."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+
+    with pytest.raises(ConfigurationError, match=f"{path.name} is no recording"):
+        read_groups(path)
 
 
 def test_a_reward_that_is_no_number_is_written_as_it_is(path: Path) -> None:
@@ -197,12 +326,76 @@ def test_any_trajectory_comes_back_as_an_episode(path: Path) -> None:
     assert (type(read), read.messages_and_choices, read.reward) == (Episode, own.messages_and_choices, 1.0)
 
 
-def test_a_scenario_that_is_not_given_comes_back_as_its_fields(path: Path) -> None:
-    """A recording can be read without the program that made it."""
-    write_groups(path, [], [episode("a", scenario=Scenario(id="other"))])
+def test_a_scenario_that_is_not_given_comes_back_equal(path: Path) -> None:
+    """What reads `episode.scenario.label` need not look for the data set first."""
+    task = PromptScenario(id="other", messages=[{"role": "user", "content": "2+3="}], label="5")
+    write_groups(path, [], [episode("a", scenario=task)])
 
     _, [read] = read_groups(path, [SCENARIO])
-    assert read.scenario == {"id": "other"}
+    assert read.scenario == task
+
+
+def test_a_scenario_whose_class_is_not_loaded_comes_back_as_its_fields(path: Path) -> None:
+    """A recording can be read without the program that made it."""
+
+    class Local(Scenario):
+        left: int
+
+    write_groups(path, [], [episode("a", scenario=Local(id="other", left=2))])
+
+    _, [read] = read_groups(path)
+    assert read.scenario == {"id": "other", "left": 2}
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        Verdict(label="half an emoji \ud83d"),
+        Aliased(itsName="x"),
+        Computed(left=2),
+        Unseen(label="x", secret="y"),
+        Strict(at=datetime(2026, 1, 2, tzinfo=UTC), sizes=(1, 2)),
+        Colour.RED,
+        Own("x", (1, 2)),
+    ],
+    ids=lambda outcome: type(outcome).__name__,
+)
+def test_an_outcome_of_any_class_comes_back_equal(path: Path, outcome: Any) -> None:
+    """How a class writes and reads itself by default is not always both ways."""
+    [read] = recorded(path, episode("a", outcome=outcome))
+
+    assert (read.outcome, type(read.outcome)) == (outcome, type(outcome))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "data"),
+    [
+        (Holder(parts=[Part(), Further(b=4)]), {"parts": [{"a": 1}, {"a": 1, "b": 4}]}),
+        ({"held": Holder(parts=[Further(b=4)])}, {"held": {"parts": [{"a": 1, "b": 4}]}}),
+        (Raw(content=b"\xff"), {"content": {"base64": "/w=="}}),
+        (Made(), {"id": "s"}),
+    ],
+    ids=["subclass in a field", "model in a dict", "bytes", "dataclass that acts"],
+)
+def test_what_would_not_come_back_equal_comes_back_as_all_its_data(path: Path, outcome: Any, data: Any) -> None:
+    """An object that has lost a part of it, or has another in its place, is worse than none."""
+    [read] = recorded(path, episode("a", outcome=outcome))
+
+    assert read.outcome == data
+
+
+def test_a_module_is_not_asked_for_what_it_has_not_loaded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many load their classes on demand, and reading a file is no reason to."""
+    asked: list[str] = []
+    lazy = ModuleType("lazy")
+    lazy.__getattr__ = asked.append  # type: ignore[method-assign]
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    write_groups(path, [art.TrajectoryGroup([episode("a", outcome=Verdict(label="good"))])])
+    path.write_text(re.sub(r'"outcome_type": \[[^]]*\]', '"outcome_type": ["lazy", "Verdict"]', path.read_text()))
+
+    [read] = read_groups(path)[0][0].trajectories
+
+    assert (read.outcome, asked) == ({"label": "good", "parts": []}, [])  # type: ignore[attr-defined]
 
 
 def test_a_last_line_that_was_cut_off_is_left_out(path: Path) -> None:
@@ -219,7 +412,7 @@ def test_a_broken_line_in_the_middle_is_an_error(path: Path) -> None:
     write_groups(path, [], [episode("a"), episode("b")])
     path.write_text("{" + path.read_text())
 
-    with pytest.raises(ValueError, match="Expecting"):
+    with pytest.raises(ConfigurationError, match=f"{path.name} is no recording: line 1 is no JSON: Expecting"):
         read_groups(path)
 
 
@@ -270,7 +463,6 @@ def test_dataclasses_are_recorded_by_their_fields(path: Path, metadata: dict[Any
     whole.metadata.update(metadata)
     write_groups(path, [group])
 
-    fields, objects = [read_groups(path, known)[0][0].trajectories[0] for known in ((), [Own("s")])]  # type: ignore[list-item]
+    [read] = read_groups(path)[0][0].trajectories
 
-    assert (fields.scenario, fields.outcome) == ({"id": "s", "sizes": [3]}, {"parts": [{"id": "x", "sizes": [3]}]})  # type: ignore[attr-defined]
-    assert objects.scenario == Own("s")  # type: ignore[attr-defined]
+    assert (read.scenario, read.outcome) == (Own("s"), {"parts": [{"id": "x", "sizes": [3]}]})  # type: ignore[attr-defined]

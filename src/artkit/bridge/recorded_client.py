@@ -7,6 +7,8 @@ from typing import Any, Self, TypeVar
 
 from openai.types.chat import ChatCompletion
 
+from artkit.bridge.keys import guard_keys
+
 __all__ = ["OnExchange", "with_recorded_client"]
 
 ModelT = TypeVar("ModelT")
@@ -18,9 +20,9 @@ OnExchange = Callable[[dict[str, Any], ChatCompletion | BaseException], None]
 def with_recorded_client(model: ModelT, on_exchange: OnExchange) -> ModelT:
     """Return a copy of `model` that reports every chat completion asked for through its `openai_client()`.
 
-    Reported are `chat.completions.create` and `parse`, also of clients made by `with_options`. Streamed replies and raw
-    responses pass by unreported. ART's own wrapping of the client stays in place underneath, and `model` itself is
-    left as it is: rollouts side by side each watch their own copy.
+    Reported are `chat.completions.create` and `parse`, also of clients made by `with_options`, under `beta`, and of raw
+    responses. Streamed replies pass by unreported. ART's own wrapping of the client stays in place underneath, and
+    `model` itself is left as it is: rollouts side by side each watch their own copy.
 
     A model without a client of its own is returned as it is, for there is nothing to report: one that has no endpoint
     (its own error tells whoever asks it), or an object that is no `art.Model`.
@@ -34,6 +36,7 @@ def with_recorded_client(model: ModelT, on_exchange: OnExchange) -> ModelT:
 
     if not isinstance(model, art.Model):
         return model
+    guard_keys(model)
     try:
         client = model.openai_client()
     except ValueError:  # ART's way of saying that there is no endpoint
@@ -59,6 +62,7 @@ class _Client(_Passing):
         super().__init__(inner)
         self._on_exchange = on_exchange
         self.chat = _Chat(inner.chat, on_exchange)
+        self.beta = _Beta(inner.beta, on_exchange)
 
     def with_options(self, *args: Any, **kwargs: Any) -> _Client:
         return _Client(self._inner.with_options(*args, **kwargs), self._on_exchange)
@@ -73,6 +77,12 @@ class _Client(_Passing):
         return await self._inner.__aexit__(*exc_info)
 
 
+class _Beta(_Passing):
+    def __init__(self, inner: Any, on_exchange: OnExchange) -> None:
+        super().__init__(inner)
+        self.chat = _Chat(inner.chat, on_exchange)
+
+
 class _Chat(_Passing):
     def __init__(self, inner: Any, on_exchange: OnExchange) -> None:
         super().__init__(inner)
@@ -80,9 +90,15 @@ class _Chat(_Passing):
 
 
 class _Completions(_Passing):
+    """The chat completions, or those with raw responses."""
+
     def __init__(self, inner: Any, on_exchange: OnExchange) -> None:
         super().__init__(inner)
         self._on_exchange = on_exchange
+
+    @property
+    def with_raw_response(self) -> _Completions:
+        return _Completions(self._inner.with_raw_response, self._on_exchange)
 
     async def create(self, *args: Any, **kwargs: Any) -> Any:
         return await self._watch(self._inner.create, args, kwargs)
@@ -100,6 +116,8 @@ class _Completions(_Passing):
         except BaseException as error:
             self._on_exchange(sent, error)
             raise
-        if isinstance(response, ChatCompletion):
-            self._on_exchange(sent, response)
+        is_raw = not sent.get("stream") and callable(getattr(response, "parse", None))
+        reply = response.parse() if is_raw else response  # which a raw response keeps
+        if isinstance(reply, ChatCompletion):
+            self._on_exchange(sent, reply)
         return response

@@ -7,30 +7,32 @@ validated: it is what ART held, and ART validates neither a server's reply nor m
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import asdict, fields, is_dataclass
+from dataclasses import asdict
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import art
 from openai.types.chat.chat_completion import Choice
-from pydantic import BaseModel
 
 from artkit.bridge import dump_captured, further_history, group_exception, load_captured
 from artkit.episodes.episode import Episode
 from artkit.episodes.failure import FailureKind, FailureRecord
+from artkit.episodes.recorded_values import dump_object, load_object
 from artkit.episodes.stop_reason import StopReason
+from artkit.secrets import scrub_values
 
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
 
-__all__ = ["as_json", "dump_group", "dump_trajectory", "load_episode", "load_group"]
+__all__ = ["dump_group", "dump_trajectory", "load_episode", "load_group"]
 
 _PLAIN_FIELDS = (
     "tools", "reward", "initial_policy_version", "final_policy_version", "metrics", "metadata", "logs",
 )  # fmt: skip
 _EPISODE_FIELDS = ("scenario", "outcome", "stop_reason", "environment_reward", "member")
+# Of a user's own classes.
+_OBJECTS = ("scenario", "outcome")
 
 
 def dump_group(group: art.TrajectoryGroup) -> dict[str, Any]:
@@ -38,7 +40,8 @@ def dump_group(group: art.TrajectoryGroup) -> dict[str, Any]:
     exceptions = [
         {"type": record.type, "message": record.message, "traceback": record.traceback} for record in group.exceptions
     ]
-    return {"metadata": group.metadata, "metrics": group.metrics, "logs": group.logs, "exceptions": exceptions}
+    told = {"metadata": group.metadata, "metrics": group.metrics, "logs": group.logs, "exceptions": exceptions}
+    return scrub_values(told)
 
 
 def load_group(row: Mapping[str, Any]) -> art.TrajectoryGroup:
@@ -52,8 +55,9 @@ def load_group(row: Mapping[str, Any]) -> art.TrajectoryGroup:
 
 
 def dump_trajectory(trajectory: art.Trajectory) -> dict[str, Any]:
-    """Return all of a trajectory as data for `json.dumps(…, default=as_json)`."""
+    """Return all of a trajectory as data for `to_line`."""
     row = {name: getattr(trajectory, name) for name in _PLAIN_FIELDS}
+    row |= scrub_values({name: row[name] for name in ("metadata", "logs")})
     row["turns"] = [_dump_turn(turn) for turn in trajectory.messages_and_choices]
     row["histories"] = [
         {"turns": [_dump_turn(turn) for turn in history.messages_and_choices], "tools": history.tools}
@@ -64,24 +68,27 @@ def dump_trajectory(trajectory: art.Trajectory) -> dict[str, Any]:
         row["exchanges"] = captured
     if isinstance(trajectory, Episode):
         row |= {name: getattr(trajectory, name) for name in _EPISODE_FIELDS}
-        row["failure"] = asdict(trajectory.failure) if trajectory.failure else None
-        if isinstance(trajectory.outcome, BaseModel):
-            kind = type(trajectory.outcome)
-            row["outcome_type"] = [kind.__module__, kind.__qualname__]
+        row["failure"] = scrub_values(asdict(trajectory.failure)) if trajectory.failure else None
+        for name in _OBJECTS:
+            row[name], kind = dump_object(row[name])
+            if kind is not None:
+                row[f"{name}_type"] = kind
     return row
 
 
 def load_episode(row: Mapping[str, Any], scenarios: Mapping[str, Scenario]) -> Episode:
-    """Return the trajectory as an `Episode`, with the scenario object where `scenarios` has it by its id."""
-    held = {name: row[name] for name in (*_PLAIN_FIELDS, *_EPISODE_FIELDS) if name in row}
+    """Return the trajectory as an `Episode`, with the scenario object that `scenarios` has under its id, if any."""
+    # The reward of a rollout that was written for plain ART is what it found itself.
+    held = {"environment_reward": row["reward"]}
+    held |= {name: row[name] for name in (*_PLAIN_FIELDS, *_EPISODE_FIELDS) if name in row}
+    for name in _OBJECTS:
+        held[name] = load_object(row.get(name), row.get(f"{name}_type"))
     if isinstance(scenario := row.get("scenario"), dict):
-        held["scenario"] = scenarios.get(scenario.get("id", ""), scenario)
+        held["scenario"] = scenarios.get(scenario.get("id", ""), held["scenario"])
     if stop_reason := row.get("stop_reason"):
         held["stop_reason"] = StopReason(stop_reason)
     if failure := row.get("failure"):
         held["failure"] = FailureRecord(**{**failure, "kind": FailureKind(failure["kind"])})
-    if "outcome_type" in row:
-        held["outcome"] = _as_model(row["outcome"], *row["outcome_type"])
     held |= load_captured(row.get("exchanges"))
     return Episode.model_construct(
         messages_and_choices=[_load_turn(turn) for turn in row["turns"]],
@@ -94,22 +101,6 @@ def load_episode(row: Mapping[str, Any], scenarios: Mapping[str, Scenario]) -> E
     )
 
 
-def as_json(value: object) -> Any:
-    """Return what `json` does not know as data: models and dataclasses by field, arrays as lists, else the `repr`."""
-    if isinstance(value, BaseModel):
-        try:
-            return value.model_dump(mode="json", warnings=False)
-        except ValueError:  # it holds what pydantic cannot write either; its parts come by here one by one
-            return value.model_dump(mode="python", warnings=False)
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    if isinstance(value, set | frozenset):
-        return sorted(value, key=repr)  # in an order, such that equal episodes are recorded alike
-    if callable(to_list := getattr(value, "tolist", None)):
-        return to_list()
-    return repr(value)
-
-
 def _dump_turn(turn: Any) -> dict[str, Any]:
     if isinstance(turn, Choice):
         return {"choice": turn.model_dump(mode="python", exclude_unset=True, warnings=False)}
@@ -119,19 +110,3 @@ def _dump_turn(turn: Any) -> dict[str, Any]:
 def _load_turn(row: Mapping[str, Any]) -> Any:
     # Constructed as the OpenAI client does it, so a finish reason that only one server knows comes back as well.
     return Choice.construct(**row["choice"]) if "choice" in row else row["message"]
-
-
-def _as_model(value: Any, module: str, name: str) -> Any:
-    """Return an outcome as the model it was; as its data where the program that reads it has not loaded the class.
-
-    A recording is data: what it names is looked for among what is loaded, and never imported.
-    """
-    kind: Any = sys.modules.get(module)
-    for part in name.split("."):
-        kind = getattr(kind, part, None)
-    if not (isinstance(kind, type) and issubclass(kind, BaseModel)):
-        return value
-    try:
-        return kind.model_validate(value)
-    except ValueError:  # the class is another by now
-        return value

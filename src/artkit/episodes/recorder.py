@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import art
 from artkit.bridge.durable import sync_to_disk
 from artkit.episodes.episode import Episode
 from artkit.episodes.recording import ALONE, LOST, episode_line, group_line
-from artkit.episodes.recording_lines import read_rows
+from artkit.episodes.recording_lines import read_lines, refusing
 
 __all__ = ["Recorder", "record"]
 
@@ -54,7 +53,7 @@ class Recorder:
         self.path = Path(path)
         self._groups = 0
         self._finished: set[tuple[str, int]] = set()
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_new = not self.path.exists()
         self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         if is_new:
@@ -112,21 +111,22 @@ class Recorder:
 
     def _read_on(self) -> None:
         """Learn what is in the file, and cut off what is no whole line: nothing may grow onto it."""
-        for row in read_rows(self.path):
-            if "group" in row:
-                self._groups += 1
-            elif row["place"] != LOST:
-                episode = row["episode"]
-                self._finished.add((str(episode["metadata"].get("scenario_id", "")), int(episode.get("member", 0))))
-        size = os.fstat(self._descriptor).st_size
-        whole = _end_of_last_line(self._descriptor, size)
-        if whole < size:
-            os.lseek(self._descriptor, whole, os.SEEK_SET)
-            if _is_row(os.read(self._descriptor, size - whole)):
+        end = 0
+        for row, line_end in read_lines(self.path):
+            end = line_end
+            with refusing(self.path):
+                if "group" in row:
+                    self._groups += 1
+                elif row["place"] != LOST:
+                    episode = row["episode"]
+                    self._finished.add((str(episode["metadata"].get("scenario_id", "")), int(episode.get("member", 0))))
+        if end < os.fstat(self._descriptor).st_size:
+            os.ftruncate(self._descriptor, end)
+            os.fsync(self._descriptor)
+        if end > 0:
+            os.lseek(self._descriptor, end - 1, os.SEEK_SET)
+            if os.read(self._descriptor, 1) != b"\n":
                 self._write("\n")
-            else:
-                os.ftruncate(self._descriptor, whole)
-                os.fsync(self._descriptor)
 
     def _write(self, text: str) -> None:
         before = os.fstat(self._descriptor).st_size
@@ -143,23 +143,3 @@ class Recorder:
 def _name(trajectory: art.Trajectory) -> tuple[str, int]:
     member = trajectory.member if isinstance(trajectory, Episode) else 0
     return str(trajectory.metadata.get("scenario_id", "")), member
-
-
-def _end_of_last_line(descriptor: int, size: int) -> int:
-    """Return where the last whole line ends."""
-    end = size
-    while end > 0:
-        start = max(0, end - 65536)
-        os.lseek(descriptor, start, os.SEEK_SET)
-        newline = os.read(descriptor, end - start).rfind(b"\n")
-        if newline >= 0:
-            return start + newline + 1
-        end = start
-    return 0
-
-
-def _is_row(text: bytes) -> bool:
-    try:
-        return isinstance(json.loads(text), dict)
-    except ValueError:
-        return False

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from artkit.bridge.durable import replace_file
-from artkit.bridge.safe_values import safe_json
-from artkit.episodes.recorded_rows import as_json, dump_group, dump_trajectory, load_episode, load_group
-from artkit.episodes.recording_lines import FORMAT, read_rows
+from artkit.episodes.recorded_rows import dump_group, dump_trajectory, load_episode, load_group
+from artkit.episodes.recorded_values import to_line
+from artkit.episodes.recording_lines import FORMAT, read_rows, refusing
+from artkit.secrets import scrub_line
 
 if TYPE_CHECKING:
     import art
@@ -46,38 +46,44 @@ def read_groups(
 
     Args:
         path: The recording.
-        scenarios: Where the scenario objects are to be had; an episode whose scenario is not among them gets the
-            scenario's fields as a dict.
+        scenarios: Where the scenario objects are to be had; an episode whose scenario is not among them gets one equal
+            to that which was recorded, or its fields as a dict where its class is not loaded.
 
     Returns:
         The groups, in order, those of episodes that were recorded by themselves last, one per scenario; and the lost
         episodes. A last line that was cut off is left out.
 
     Raises:
-        ConfigurationError: A later version of artkit wrote the recording, or it is none.
-        ValueError: A line that is not the last is no JSON.
+        ConfigurationError: A line that is not the last is no JSON, a later version of artkit wrote the recording, or it
+            is none.
+        OSError: It cannot be read.
     """
     by_id = {scenario.id: scenario for scenario in scenarios}
     groups: list[art.TrajectoryGroup] = []
     alone: dict[str, art.TrajectoryGroup] = {}
     lost: list[Episode] = []
-    for row in read_rows(Path(path)):
-        if "group" in row:
-            groups.append(load_group(row["group"]))
-            continue
-        episode = load_episode(row["episode"], by_id)
-        if row["place"] == LOST:
-            lost.append(episode)
-        elif row["place"] == ALONE:
-            _group_of(episode, alone).trajectories.append(episode)
-        else:
-            groups[row["place"]].trajectories.append(episode)
+    for row in read_rows(path):
+        with refusing(path):
+            if "group" in row:
+                groups.append(load_group(row["group"]))
+                continue
+            episode = load_episode(row["episode"], by_id)
+            if row["place"] == LOST:
+                lost.append(episode)
+            elif row["place"] == ALONE:
+                _group_of(episode, alone).trajectories.append(episode)
+            elif groups:
+                # Its members follow a group's own line, so recordings may be joined end to end.
+                groups[-1].trajectories.append(episode)
+            else:
+                msg = f"a member of group {row['place']} comes before any group"
+                raise ValueError(msg)
     return [*groups, *alone.values()], lost
 
 
 def group_line(group: art.TrajectoryGroup) -> str:
     """Return the line of a group; those of its members follow it."""
-    return _line({"format": FORMAT, "group": dump_group(group)})
+    return scrub_line(to_line({"format": FORMAT, "group": dump_group(group)})) + "\n"
 
 
 def episode_line(trajectory: art.Trajectory, place: int | str) -> str:
@@ -87,7 +93,7 @@ def episode_line(trajectory: art.Trajectory, place: int | str) -> str:
         trajectory: The episode.
         place: The number of its group in the recording, from 0, or `LOST` or `ALONE`.
     """
-    return _line({"format": FORMAT, "place": place, "episode": dump_trajectory(trajectory)})
+    return scrub_line(to_line({"format": FORMAT, "place": place, "episode": dump_trajectory(trajectory)})) + "\n"
 
 
 def _lines(groups: Sequence[art.TrajectoryGroup], lost: Iterable[art.Trajectory]) -> Iterable[str]:
@@ -106,12 +112,3 @@ def _group_of(episode: Episode, groups: dict[str, art.TrajectoryGroup]) -> art.T
             {"metadata": {"scenario_id": scenario_id}, "metrics": {}, "logs": [], "exceptions": []}
         )
     return groups[scenario_id]
-
-
-def _line(row: dict[str, Any]) -> str:
-    # ASCII only: text of a model may hold lone surrogates, which UTF-8 cannot.
-    try:
-        text = json.dumps(row, default=as_json)
-    except TypeError:  # keys that JSON cannot have: a step must not be lost over somebody's odd metadata
-        text = json.dumps(safe_json(row))
-    return text + "\n"

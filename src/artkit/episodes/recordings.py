@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -11,13 +11,13 @@ import art
 from artkit.episodes.episode import Episode
 from artkit.episodes.recorded_rows import load_episode
 from artkit.episodes.recording import read_groups
-from artkit.episodes.recording_lines import read_rows
+from artkit.episodes.recording_lines import read_rows, refusing
 from artkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from artkit.scenarios import Scenario
 
-__all__ = ["Recordings", "iter_episodes", "load_groups"]
+__all__ = ["Recordings", "iter_episodes", "load_groups", "load_parts"]
 
 Recordings: TypeAlias = "str | Path | art.TrajectoryGroup | art.Trajectory | Iterable[Recordings]"
 """A recording: its path, groups or episodes that were loaded, or several of these."""
@@ -39,11 +39,14 @@ def iter_episodes(recordings: Recordings, scenarios: Iterable[Scenario] = ()) ->
         if isinstance(item, Path):
             for row in read_rows(item):
                 if "episode" in row:
-                    yield load_episode(row["episode"], by_id)
+                    with refusing(item):
+                        episode = load_episode(row["episode"], by_id)
+                    yield episode
         elif isinstance(item, art.TrajectoryGroup):
-            yield from item.trajectories
+            for member in item.trajectories:
+                yield _with_scenario(member, by_id)
         else:
-            yield item
+            yield _with_scenario(item, by_id)
 
 
 def load_groups(
@@ -61,26 +64,64 @@ def load_groups(
         ConfigurationError: As for `iter_episodes`.
         OSError: A file cannot be read.
     """
-    scenarios = list(scenarios)
+    groups: list[art.TrajectoryGroup] = []
+    lost: list[art.Trajectory] = []
+    for of_part, lost_of_part in load_parts(recordings, scenarios):
+        groups += of_part
+        lost += lost_of_part
+    return groups, lost
+
+
+def load_parts(
+    recordings: Recordings, scenarios: Iterable[Scenario] = ()
+) -> Iterator[tuple[list[art.TrajectoryGroup], list[art.Trajectory]]]:
+    """Yield what `load_groups` returns in parts: each file by itself, and what is at hand between two files.
+
+    A scenario that was played in several steps has a group in each of their files: a lost episode belongs to its own.
+    """
+    by_id = {scenario.id: scenario for scenario in scenarios}
+    at_hand: list[art.TrajectoryGroup | art.Trajectory] = []
+    for item in _flat(recordings):
+        if not isinstance(item, Path):
+            at_hand.append(item)
+            continue
+        if at_hand:
+            yield _grouped(at_hand, by_id)
+            at_hand = []
+        groups, lost = read_groups(item, by_id.values())
+        yield groups, list(lost)
+    if at_hand:
+        yield _grouped(at_hand, by_id)
+
+
+def _grouped(
+    items: Iterable[art.TrajectoryGroup | art.Trajectory], scenarios: Mapping[str, Scenario]
+) -> tuple[list[art.TrajectoryGroup], list[art.Trajectory]]:
     groups: list[art.TrajectoryGroup] = []
     lost: list[art.Trajectory] = []
     alone: dict[str, art.TrajectoryGroup] = {}
-    for item in _flat(recordings):
-        if isinstance(item, Path):
-            of_file, lost_of_file = read_groups(item, scenarios)
-            groups += of_file
-            lost += lost_of_file
-        elif isinstance(item, art.TrajectoryGroup):
-            groups.append(item)
-        elif isinstance(item, Episode) and item.failure is not None:
-            lost.append(item)
-        else:
-            scenario_id = str(item.metadata.get("scenario_id", ""))
-            if scenario_id not in alone:
-                alone[scenario_id] = art.TrajectoryGroup([], metadata={"scenario_id": scenario_id})
-                groups.append(alone[scenario_id])
-            alone[scenario_id].trajectories.append(item)
+    for item in items:
+        if isinstance(item, art.TrajectoryGroup):
+            members = [_with_scenario(member, scenarios) for member in item.trajectories]
+            groups.append(item.model_copy(update={"trajectories": members}))
+            continue
+        episode = _with_scenario(item, scenarios)
+        if isinstance(episode, Episode) and episode.failure is not None:
+            lost.append(episode)
+            continue
+        scenario_id = str(episode.metadata.get("scenario_id", ""))
+        if scenario_id not in alone:
+            alone[scenario_id] = art.TrajectoryGroup([], metadata={"scenario_id": scenario_id})
+            groups.append(alone[scenario_id])
+        alone[scenario_id].trajectories.append(episode)
     return groups, lost
+
+
+def _with_scenario(episode: art.Trajectory, scenarios: Mapping[str, Scenario]) -> art.Trajectory:
+    """Return an episode that was loaded with its scenario as fields, with the object that `scenarios` has."""
+    fields = getattr(episode, "scenario", None)
+    scenario = scenarios.get(fields.get("id", "")) if isinstance(fields, dict) else None
+    return episode if scenario is None else episode.model_copy(update={"scenario": scenario})
 
 
 def _flat(recordings: Recordings) -> Iterator[Path | art.TrajectoryGroup | art.Trajectory]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artkit.environments.adapters.gymnasium import GymnasiumEnvironment, GymnasiumScenario
+from artkit.environments.adapters.gymnasium import GymnasiumEnvironment, GymnasiumScenario, gymnasium_scenarios
 from artkit.environments.adapters.reasoning_gym import (
     ReasoningGymScenario,
     reasoning_gym_scenarios,
@@ -16,6 +16,7 @@ __all__ = [
     "ReasoningGymScenario",
     "TextArenaEnvironment",
     "TextArenaScenario",
+    "gymnasium_scenarios",
     "reasoning_gym_scenarios",
     "reasoning_gym_score",
     "textarena_scenarios",

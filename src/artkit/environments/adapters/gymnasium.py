@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
+from artkit.environments.adapters.counted import counted_seeds, name_with
 from artkit.environments.adapters.optional_module import optional_module
 from artkit.environments.environment import Environment
 from artkit.environments.step_result import StepResult
@@ -19,7 +20,7 @@ from artkit.scenarios import Scenario
 if TYPE_CHECKING:
     from artkit.environments.action import Action
 
-__all__ = ["GymnasiumEnvironment", "GymnasiumScenario"]
+__all__ = ["GymnasiumEnvironment", "GymnasiumScenario", "gymnasium_scenarios"]
 
 
 class GymnasiumScenario(Scenario):
@@ -32,6 +33,30 @@ class GymnasiumScenario(Scenario):
 
     seed: int = Field(ge=0)
     options: dict[str, Any] | None = None
+
+
+def gymnasium_scenarios(
+    name: str, *, count: int, seed: int = 0, options: Mapping[str, Any] | None = None
+) -> list[GymnasiumScenario]:
+    """Return `count` episodes, seeded from `seed` on.
+
+    Args:
+        name: What their ids begin with, such as "FrozenLake-v1"; which environment is played, `make` says.
+        count: How many episodes.
+        seed: Of the first; each next one has the next seed.
+        options: The options of `reset`, the same for all.
+
+    Raises:
+        ConfigurationError: `count` or `seed` is none.
+
+    >>> [(scenario.id, scenario.seed) for scenario in gymnasium_scenarios("lake", count=2, seed=5)]
+    [('lake-5', 5), ('lake-6', 6)]
+    """
+    own = dict(options) if options is not None else None
+    begins = name_with(name, options=own)
+    return [
+        GymnasiumScenario(id=f"{begins}-{number}", seed=number, options=own) for number in counted_seeds(count, seed)
+    ]
 
 
 class GymnasiumEnvironment(Environment[GymnasiumScenario]):
@@ -86,11 +111,13 @@ class GymnasiumEnvironment(Environment[GymnasiumScenario]):
             pairs = self.actions.items() if isinstance(self.actions, Mapping) else _numbered(self.actions, space)
             known = {word.casefold(): action for word, action in pairs}
             said = re.findall(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)", text, flags=re.IGNORECASE)
-            return known[said[-1].casefold()] if said else None
+            # Some letters are found by another one that does not fold to it (a dotless i).
+            return known.get(said[-1].casefold()) if said else None
         if isinstance(space, spaces.Text):
             return text if space.contains(text) else None
         if isinstance(space, spaces.Discrete):
-            numbers = re.findall(r"(?<![\w.])-?\d+(?![\w.]*\d)", text)
+            # No number of a space is longer, and Python itself refuses those of thousands of digits.
+            numbers = re.findall(r"(?<![\w.])-?\d{1,18}(?![\w.]*\d)", text)
             return int(numbers[-1]) if numbers and space.contains(int(numbers[-1])) else None
         raise ConfigurationError(
             f"{type(self).__name__} acts in {space!r}, which has no words", "give actions, or override parse(text)"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import difflib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from artkit.environments.adapters.counted import counted_seeds, name_with
 from artkit.environments.adapters.optional_module import optional_module
 from artkit.errors import ConfigurationError, RewardError
 from artkit.scenarios import PromptScenario
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReasoningGymScenario", "reasoning_gym_scenarios", "reasoning_gym_score"]
 
-# By name and configuration. Its seed and size don't matter to what an answer is worth.
+# By name and settings. Its seed and size don't matter to what an answer is worth.
 _scorers: dict[str, Any] = {}
 
 
@@ -25,23 +27,23 @@ class ReasoningGymScenario(PromptScenario):
 
     Attributes:
         dataset: The dataset's name.
-        config: The settings of the dataset that are not its defaults.
+        settings: Those of the dataset that are not its defaults.
         entry: The dataset's own entry, which its scoring reads: question, answer and metadata.
         answer_tag: The tag that the answer stands in; None where the whole reply is the answer.
     """
 
     dataset: str
-    config: dict[str, Any]
+    settings: dict[str, Any]
     entry: dict[str, Any]
     answer_tag: str | None = "answer"
 
 
 def reasoning_gym_scenarios(
-    name: str,
+    dataset: str,
     *,
-    size: int,
+    count: int,
     seed: int = 0,
-    config: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
     system_prompt: str | None = None,
     answer_tag: str | None = "answer",
 ) -> list[ReasoningGymScenario]:
@@ -53,37 +55,42 @@ def reasoning_gym_scenarios(
     process only with the same PYTHONHASHSEED, so a run over them resumes only with it.
 
     Args:
-        name: The dataset, such as "chain_sum".
-        size: How many tasks.
+        dataset: Its name, such as "chain_sum".
+        count: How many tasks.
         seed: The dataset's seed.
-        config: Further settings of the dataset, by name.
+        settings: Further settings of the dataset, by name.
         system_prompt: What stands before each question. None is the package's own prompt, which asks for the answer in
             `<answer>` tags, or nothing without an `answer_tag`; "" is nothing.
         answer_tag: The tag that the answer is looked for in; None scores the whole reply.
 
     Raises:
-        ConfigurationError: The package is not installed, or it knows no such dataset or setting.
+        ConfigurationError: The package is not installed, or it knows no such dataset or setting; or `count` or `seed`
+            is none.
     """
-    if size < 1:
-        raise ConfigurationError(f"size={size!r} is no number of tasks", "give 1 or more")
-    settings = dict(config or {})
-    dataset = _dataset(name, {**settings, "size": size, "seed": seed})
+    counted_seeds(count, seed)
+    own = dict(settings or {})
+    tasks = _dataset(dataset, {**own, "size": count, "seed": seed})
+    name = name_with(
+        dataset,
+        settings=own,
+        system_prompt=system_prompt,
+        answer_tag=None if answer_tag == "answer" else {"tag": answer_tag},
+    )
     if system_prompt is None:
         prompts = optional_module("reasoning_gym.utils", extra="reasoning-gym").SYSTEM_PROMPTS
         system_prompt = "" if answer_tag is None else prompts["default"].replace("answer>", f"{answer_tag}>")
     before = [{"role": "system", "content": system_prompt}] if system_prompt else []
-    kind = f"{name}-{content_digest(settings)[:8]}" if settings else name
     return [
         ReasoningGymScenario(
-            id=f"{kind}-{seed}-{index}",
+            id=f"{name}-{seed}-{index}",
             messages=[*before, {"role": "user", "content": entry["question"]}],
             label=entry["answer"],
-            dataset=name,
-            config=settings,
+            dataset=dataset,
+            settings=own,
             entry=entry,
             answer_tag=answer_tag,
         )
-        for index, entry in enumerate(dataset[index] for index in range(size))
+        for index, entry in enumerate(tasks[index] for index in range(count))
     ]
 
 
@@ -109,9 +116,9 @@ def reasoning_gym_score(episode: art.Trajectory) -> float:
 
 
 def _scorer(scenario: ReasoningGymScenario) -> Any:
-    key = f"{scenario.dataset} {content_digest(scenario.config)}"
+    key = f"{scenario.dataset} {content_digest(scenario.settings)}"
     if key not in _scorers:
-        _scorers[key] = _dataset(scenario.dataset, scenario.config)
+        _scorers[key] = _dataset(scenario.dataset, scenario.settings)
     return _scorers[key]
 
 
@@ -123,6 +130,8 @@ def _dataset(name: str, settings: Mapping[str, Any]) -> Any:
     try:
         return known.create_dataset(name, **settings)
     except (AssertionError, TypeError, ValueError) as error:  # how it refuses settings
+        config = known.DATASETS[name][1]
+        fields = ", ".join(field.name for field in dataclasses.fields(config) if field.name not in {"size", "seed"})
         raise ConfigurationError(
-            f"reasoning-gym's {name} refuses {dict(settings)!r}: {error}", "see the fields of its configuration class"
+            f"reasoning-gym's {name} refuses {dict(settings)!r}: {error}", f"{config.__name__} has {fields}"
         ) from error

@@ -6,11 +6,12 @@ import difflib
 import importlib
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import Field, model_validator
 
+from artkit.environments.adapters.counted import counted_seeds, name_with
 from artkit.environments.adapters.optional_module import optional_module
 from artkit.environments.adapters.own_random import OwnRandom
 from artkit.environments.environment import Environment
@@ -53,18 +54,48 @@ class TextArenaScenario(Scenario):
 
 
 def textarena_scenarios(
-    game: str, *, count: int, seed: int = 0, players: int = 1, first_player: int = 0
+    game: str,
+    *,
+    count: int,
+    seed: int = 0,
+    settings: Mapping[str, Any] | None = None,
+    players: int = 1,
+    first_player: int = 0,
 ) -> list[TextArenaScenario]:
     """Return `count` games, seeded from `seed` on; the model takes the players' places in turn, from `first_player` on.
 
-    >>> [(scenario.id, scenario.player) for scenario in textarena_scenarios("TicTacToe-v0", count=2, players=2)]
-    [('TicTacToe-v0-0', 0), ('TicTacToe-v0-1', 1)]
+    Args:
+        game: Its name and version in textarena, such as "TicTacToe-v0".
+        count: How many games.
+        seed: Of the first game; each next one has the next seed.
+        settings: Settings of the game that are not its defaults, by name.
+        players: How many play.
+        first_player: Which of them the model is in the first game, from 0.
+
+    Raises:
+        ConfigurationError: The package is not installed, or it knows no such game; or a number is none.
     """
+    seeds = counted_seeds(count, seed)
+    if players < 1 or not 0 <= first_player < players:
+        raise ConfigurationError(
+            f"players={players!r}, first_player={first_player!r} leave the model no place",
+            "give 1 player or more, and a first_player that is one of them, counted from 0",
+        )
+    with OwnRandom(0).drawing():  # what is imported may draw, and the program's own draws are not to change
+        _check_game(game)
+    own = dict(settings or {})
+    name = name_with(game, settings=own)
+    places = [(number, (first_player + index) % players) for index, number in enumerate(seeds)]
     return [
         TextArenaScenario(
-            id=f"{game}-{number}", game=game, seed=number, players=players, player=(first_player + place) % players
+            id=f"{name}-{number}" if players == 1 else f"{name}-{number}-player{player}of{players}",
+            game=game,
+            seed=number,
+            players=players,
+            player=player,
+            settings=own,
         )
-        for place, number in enumerate(range(seed, seed + count))
+        for number, player in places
     ]
 
 
@@ -183,14 +214,19 @@ class TextArenaEnvironment(Environment[TextArenaScenario]):
 
 def _maker(game: str) -> Any:
     """Return textarena's `make`, with all that the game needs imported."""
-    textarena = optional_module("textarena", extra="textarena")
+    if isinstance(entry := _check_game(game).entry_point, str):
+        importlib.import_module(entry.partition(":")[0])
+    return optional_module("textarena", extra="textarena").make
+
+
+def _check_game(game: str) -> Any:
+    """Return what textarena knows of a game before it is imported."""
+    optional_module("textarena", extra="textarena")  # which registers the games
     games = optional_module("textarena.envs.registration", extra="textarena").ENV_REGISTRY
     if game not in games:
         near = difflib.get_close_matches(game, games, n=3) or ["TicTacToe-v0"]
         raise ConfigurationError(f"textarena has no game {game!r}", f"did you mean {' or '.join(near)}?")
-    if isinstance(entry := games[game].entry_point, str):
-        importlib.import_module(entry.partition(":")[0])
-    return textarena.make
+    return games[game]
 
 
 def _begun(make: Any, scenario: TextArenaScenario) -> Any:
