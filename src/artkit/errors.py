@@ -15,12 +15,15 @@
 
     ToolError (RuntimeError)      raised by a user's tool: its text is answered to the model
 
-Every `ArtkitError` says what was wrong (`problem`) and what to do next (`hint`), and survives pickling.
+Every `ArtkitError` says what was wrong (`problem`) and what to do next (`hint`), survives pickling, and has
+`[secret]` in the place of each key in its text.
 """
 
 from __future__ import annotations
 
 from typing import Any
+
+from artkit.secrets import scrub
 
 __all__ = [
     "AllRolloutsFailedError",
@@ -51,6 +54,8 @@ class ArtkitError(Exception):
     """
 
     def __init__(self, problem: str, hint: str) -> None:
+        # It may quote what a server, a tool or a user said.
+        problem, hint = scrub(problem), scrub(hint)
         super().__init__(problem, hint)
         self.problem = problem
         self.hint = hint

@@ -101,6 +101,21 @@ async def test_parsed_replies_are_reported_too() -> None:
     assert (parsed.choices[0].message.parsed, exchanges[0][1]) == (Answer(value=4), '{"value": 4}')
 
 
+async def test_every_way_to_ask_for_a_chat_is_reported() -> None:
+    """LangChain asks for raw responses, and older rollouts for `beta`."""
+    exchanges: Exchanges = []
+    asked: Any = {"model": "m", "messages": [{"role": "user", "content": "a"}]}
+    async with (
+        ChatServer(["one", "two"]) as server,
+        with_recorded_client(server.model(), into(exchanges)).openai_client() as client,
+    ):
+        raw = await client.chat.completions.with_raw_response.create(**asked)
+        await client.beta.chat.completions.parse(**asked)
+
+    assert [answer for _, answer in exchanges] == ["one", "two"]
+    assert raw.parse().choices[0].message.content == "one"
+
+
 async def test_art_s_own_client_stays_in_place_underneath(tmp_path: Path) -> None:
     """Costs and token ids come from it."""
     replies: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from artkit.bridge.capture import no_capture
+from artkit.bridge.capture import entered_trajectories, no_capture
 from artkit.bridge.captured import dump_captured, further_history, load_captured, model_turns
 from artkit.bridge.checkpoints import (
     backend_of,
@@ -20,6 +20,7 @@ from artkit.bridge.constructor import constructor_call
 from artkit.bridge.conversations import Conversation, conversations
 from artkit.bridge.durable import replace_file, sync_to_disk
 from artkit.bridge.exceptions import FailureLike, error_chain, group_exception, is_serving_unavailable
+from artkit.bridge.keys import guard_keys
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
 from artkit.bridge.opening import open_model
@@ -29,6 +30,7 @@ from artkit.bridge.train_options import TrainOptions, train_options
 from artkit.bridge.trainable_model import make_trainable_model, renamed_model
 from artkit.bridge.wandb_check import check_wandb, logs_to_wandb
 from artkit.bridge.wandb_run import wandb_run
+from artkit.bridge.without_secrets import hide_secrets, without_secrets
 
 __all__ = [
     "Conversation",
@@ -43,10 +45,13 @@ __all__ = [
     "conversations",
     "delete_checkpoint_files",
     "dump_captured",
+    "entered_trajectories",
     "error_chain",
     "forget_client",
     "further_history",
     "group_exception",
+    "guard_keys",
+    "hide_secrets",
     "is_serving_unavailable",
     "keep_state_copy",
     "load_captured",
@@ -69,4 +74,5 @@ __all__ = [
     "train_options",
     "wandb_run",
     "with_recorded_client",
+    "without_secrets",
 ]

@@ -6,6 +6,8 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from artkit.secrets import scrub
+
 __all__ = ["constructor_call"]
 
 _MISSING: Any = object()
@@ -25,7 +27,7 @@ def constructor_call(backend: Any) -> str:
     """
     name = type(backend).__name__
     if repr(backend).startswith(f"{name}("):
-        return repr(backend)
+        return scrub(repr(backend))
     arguments = []
     for parameter in inspect.signature(type(backend)).parameters.values():
         value = getattr(backend, f"_{parameter.name}", getattr(backend, parameter.name, _MISSING))
@@ -34,4 +36,4 @@ def constructor_call(backend: Any) -> str:
         is_secret = any(word in parameter.name for word in _SECRET)
         if isinstance(value, str | int | float) and value != parameter.default and not is_secret:
             arguments.append(f"{parameter.name}={value!r}")
-    return f"{name}({', '.join(arguments)})"
+    return scrub(f"{name}({', '.join(arguments)})")

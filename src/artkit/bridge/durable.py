@@ -17,13 +17,15 @@ __all__ = ["replace_file", "sync_to_disk"]
 def replace_file(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that takes the place of `path` when the block ends: all or nothing, readable by the user alone.
 
+    So is its directory, where it is made here.
+
     It is written beside its place, flushed to the disk and renamed, and the directory is flushed too, without which a
     machine that loses its power may forget the new name.
 
     Raises:
         OSError: The directory cannot be written, or the disk is full. The old file is then untouched.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Protocol
 
+from artkit.secrets import scrub
+
 if TYPE_CHECKING:
     from art.trajectories import PydanticException
 
@@ -24,10 +26,10 @@ class FailureLike(Protocol):
 
 
 def group_exception(record: FailureLike) -> PydanticException:
-    """Return `record` in the form that `TrajectoryGroup.exceptions` holds."""
+    """Return `record` in the form that `TrajectoryGroup.exceptions` holds, without secrets: backends upload it."""
     from art.trajectories import PydanticException
 
-    return PydanticException(type=record.type, message=record.message, traceback=record.traceback)
+    return PydanticException(type=record.type, message=scrub(record.message), traceback=scrub(record.traceback))
 
 
 def is_serving_unavailable(error: BaseException) -> bool:
@@ -37,8 +39,14 @@ def is_serving_unavailable(error: BaseException) -> bool:
     return isinstance(kind, type) and any(isinstance(link, kind) for link in error_chain(error))
 
 
-def error_chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield `error` and everything it came from, each once: causes, contexts and the members of groups."""
+def error_chain(error: BaseException, *, with_suppressed: bool = False) -> Iterator[BaseException]:
+    """Yield `error` and everything it came from, each once: causes, contexts and the members of groups.
+
+    Args:
+        error: Where to begin.
+        with_suppressed: Whether to yield what was being handled in front of a `raise … from` too, which says that it
+            was something else that led to the error.
+    """
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -49,6 +57,6 @@ def error_chain(error: BaseException) -> Iterator[BaseException]:
         yield link
         if isinstance(link, BaseExceptionGroup):
             waiting.extend(link.exceptions)
-        before = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
-        if before is not None:
-            waiting.append(before)
+        is_meant = with_suppressed or not link.__suppress_context__
+        before = (link.__context__ if is_meant else None, link.__cause__)
+        waiting.extend(one for one in before if one is not None)

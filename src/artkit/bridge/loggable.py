@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from artkit.bridge.loggable_metrics import loggable_metrics
 from artkit.bridge.safe_values import is_json, safe_json, safe_number, safe_scalar, safe_text
+from artkit.bridge.without_secrets import without_secrets
 
 if TYPE_CHECKING:
     import art
@@ -25,8 +26,9 @@ def loggable(
 ) -> list[art.TrajectoryGroup]:
     """Return `groups` so that `model.log` takes them; what is fine already is returned as it is.
 
-    Changed, in copies, is only what ART's log would fail on or report wrongly:
+    Changed, in copies, is only what ART's log would fail on, report wrongly or give away:
 
+    - secrets become `[secret]`, as `without_secrets` has it;
     - lone surrogates in any text become U+FFFD;
     - metrics that are no finite number are dropped, NumPy's numbers become Python's;
     - metrics named like ART's own (`reward`, `exception_rate`, …), and those of trajectories whose name `is_taken`, get
@@ -36,7 +38,7 @@ def loggable(
     - a reply that its own type no longer describes (an unheard-of finish reason) becomes plain data;
     - a trajectory whose reward is no finite number leaves the copy and is counted among its exceptions.
     """
-    return [_group(group, is_taken) for group in groups]
+    return [_group(group, is_taken) for group in without_secrets(groups)]
 
 
 def _group(group: art.TrajectoryGroup, is_taken: Callable[[str], bool]) -> art.TrajectoryGroup:

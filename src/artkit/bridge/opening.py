@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.client_cache import forget_client
+from artkit.bridge.keys import guard_keys
 
 if TYPE_CHECKING:
     import art
@@ -25,5 +26,6 @@ async def open_model(model: art.TrainableModel[Any, Any], backend: Any) -> None:
         backend._client = type(client)(api_key=client.api_key, base_url=str(client.base_url))
     before = (model.inference_base_url, model.inference_api_key)
     await model.register(backend)
+    guard_keys(model, backend)
     if (model.inference_base_url, model.inference_api_key) != before:
         await forget_client(model)

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from artkit.bridge.keys import guard_keys
 from artkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -83,7 +84,9 @@ def make_trainable_model(
         else:
             peft_args = {_PEFT_NAMES.get(key, key): value for key, value in lora_config.items()}
             arguments["_internal_config"] = {"peft_args": peft_args}
-    return art.TrainableModel(**arguments)
+    model = art.TrainableModel(**arguments)
+    guard_keys(model)
+    return model
 
 
 def _check_name(field: str, value: object) -> None:

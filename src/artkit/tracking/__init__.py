@@ -3,12 +3,14 @@
 from artkit.tracking.console import ConsoleTracker
 from artkit.tracking.events import (
     CheckpointsPruned,
+    LoopBlocked,
     RolloutFinished,
     RunFinished,
     RunStarted,
     StepFinished,
     TrackingEvent,
     ValidationFinished,
+    Waiting,
     Warned,
 )
 from artkit.tracking.jsonl import JsonlTracker
@@ -19,6 +21,7 @@ __all__ = [
     "CheckpointsPruned",
     "ConsoleTracker",
     "JsonlTracker",
+    "LoopBlocked",
     "RolloutFinished",
     "RunFinished",
     "RunStarted",
@@ -27,5 +30,6 @@ __all__ = [
     "Tracker",
     "TrackingEvent",
     "ValidationFinished",
+    "Waiting",
     "Warned",
 ]

@@ -10,16 +10,19 @@ from typing import IO, TYPE_CHECKING
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn
 
+from artkit.secrets import scrub
 from artkit.tracking.events import (
     CheckpointsPruned,
+    LoopBlocked,
     RolloutFinished,
     RunFinished,
     RunStarted,
     StepFinished,
     ValidationFinished,
+    Waiting,
     Warned,
 )
-from artkit.tracking.wording import counted, spans
+from artkit.tracking.wording import counted, some, spans
 
 if TYPE_CHECKING:
     from artkit.tracking.events import TrackingEvent
@@ -64,6 +67,14 @@ class ConsoleTracker:
                 self._on_validation(event)
             case CheckpointsPruned():
                 self._on_pruned(event)
+            case Waiting():
+                which = f"{counted(event.running, 'rollout')} of {some(event.scenarios)}"
+                self._line(f"waiting: no rollout has ended for {_clock(event.seconds)}; still playing {which}")
+            case LoopBlocked():
+                self._line(
+                    f"warning: the event loop was held up for {event.seconds:.1f} s "
+                    f"by {event.where or 'many rollouts at once'}"
+                )
             case Warned():
                 self._line(f"warning: {event.text}")
             case RunFinished():
@@ -151,7 +162,7 @@ class ConsoleTracker:
 
     def _line(self, text: str) -> None:
         # `out` takes the text as it is: what a model or a user wrote is neither markup nor an emoji code.
-        self._console.out(text, highlight=False)
+        self._console.out(scrub(text), highlight=False)
 
 
 class _Bar:

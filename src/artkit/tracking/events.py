@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 __all__ = [
     "CheckpointsPruned",
+    "LoopBlocked",
     "RolloutFinished",
     "RunFinished",
     "RunStarted",
     "StepFinished",
     "TrackingEvent",
     "ValidationFinished",
+    "Waiting",
     "Warned",
 ]
 
@@ -114,6 +116,34 @@ class CheckpointsPruned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """No rollout of a step or validation has ended for a minute, or for two, four and so on.
+
+    Attributes:
+        scenarios: What is being played.
+        seconds: Since when no rollout has ended.
+        running: How many rollouts are being played.
+    """
+
+    scenarios: tuple[str, ...]
+    seconds: float
+    running: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopBlocked:
+    """The event loop was held up for more than a second, and every rollout with it.
+
+    Attributes:
+        seconds: For how long.
+        where: The call that did it, such as "game.py:12 in step"; "" where it was many: too many rollouts at once.
+    """
+
+    seconds: float
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Warned:
     """Something a person should know, although the run goes on."""
 
@@ -128,5 +158,13 @@ class RunFinished:
 
 
 TrackingEvent = (
-    RunStarted | RolloutFinished | StepFinished | ValidationFinished | CheckpointsPruned | Warned | RunFinished
+    RunStarted
+    | RolloutFinished
+    | StepFinished
+    | ValidationFinished
+    | CheckpointsPruned
+    | Waiting
+    | LoopBlocked
+    | Warned
+    | RunFinished
 )

@@ -11,6 +11,8 @@ from numbers import Real
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from artkit.secrets import scrub_values
+
 if TYPE_CHECKING:
     from artkit.tracking.events import TrackingEvent
 
@@ -39,8 +41,8 @@ class JsonlTracker:
         """
         record: dict[str, object] = {"event": type(event).__name__}
         record |= {field.name: _plain(getattr(event, field.name)) for field in fields(event)}
-        line = json.dumps(record, ensure_ascii=True)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(scrub_values(record), ensure_ascii=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with os.fdopen(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600), "ab+") as file:
             if _ends_in_half_a_line(file):
                 line = "\n" + line

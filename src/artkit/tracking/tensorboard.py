@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
+from artkit.secrets import scrub
 from artkit.tracking.events import RunFinished, RunStarted, StepFinished, ValidationFinished, Warned
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ class TensorBoardTracker:
             self._write(step, self._records.scalars(numbers))
 
     def _write_text(self, tag: str, text: str) -> None:
-        self._write(self._step, self._records.text(tag, text))
+        self._write(self._step, self._records.text(tag, scrub(text)))
 
     def _write(self, step: int, summary: Any) -> None:
         if self._file is None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-__all__ = ["counted", "spans"]
+__all__ = ["counted", "some", "spans"]
 
 
 def counted(count: int, noun: str) -> str:
@@ -14,6 +14,15 @@ def counted(count: int, noun: str) -> str:
     ('1 rollout', '0 rollouts', '1,200 rollouts')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def some(names: Sequence[str], *, most: int = 5) -> str:
+    """Return the first names, and that there are more.
+
+    >>> some(["a", "b", "c"], most=2)
+    'a, b, …'
+    """
+    return ", ".join([*names[:most], *(["…"] if len(names) > most else [])])
 
 
 def spans(steps: Iterable[int]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from artkit.backends.torch.api_error import ApiError
+from artkit.secrets import known_secret
 
 __all__ = ["Server"]
 
@@ -37,6 +38,7 @@ class Server:
     ) -> None:
         self._complete, self._list_models = complete, models
         self.api_key = secrets.token_urlsafe(32)
+        known_secret(self.api_key)
         self._is_ready = threading.Event()
         self._error: BaseException | None = None
         self._port = 0
@@ -88,7 +90,8 @@ class Server:
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(), self.api_key.encode()):
+        # What is no UTF-8 in a header comes as surrogates, and is a wrong key like any other.
+        if not hmac.compare_digest(given.encode(errors="surrogateescape"), self.api_key.encode()):
             refusal = ApiError(401, "Incorrect API key: use model.inference_api_key", code="invalid_api_key")
             return web.json_response(refusal.body, status=refusal.status)
         try:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 from artkit.errors import ConfigurationError, EmptyReplyError
 from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
 from artkit.rewards.settings import is_number
+from artkit.secrets import known_secret, scrub
 
 if TYPE_CHECKING:
     import openai
@@ -63,6 +64,7 @@ class EndpointJudge:
         self.model = model
         self.base_url = base_url
         self.api_key = api_key
+        known_secret(api_key)
         self.sees_pictures = sees_pictures
         self.extra_body = dict(extra_body or {})
         self.prompt_usd_per_million = prompt_usd_per_million
@@ -109,7 +111,7 @@ class EndpointJudge:
                 await shared.client.close()
 
     def __repr__(self) -> str:
-        return f"EndpointJudge({self.model!r}, base_url={self.base_url!r})"
+        return scrub(f"EndpointJudge({self.model!r}, base_url={self.base_url!r})")
 
 
 @dataclasses.dataclass(slots=True)
@@ -133,6 +135,6 @@ def _new_client(base_url: str, api_key: str) -> openai.AsyncOpenAI:
 
 def _not_a_completion(base_url: str, answer: object) -> EmptyReplyError:
     return EmptyReplyError(
-        f"the answer of {base_url} is no chat completion: {str(answer)[:200]!r}",
+        f"the answer of {base_url} is no chat completion: {scrub(str(answer))[:200]!r}",
         "check that base_url is an OpenAI-compatible endpoint, usually ending in /v1",
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from artkit.errors import JudgeError
 from artkit.rewards.settings import is_number
+from artkit.secrets import scrub
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -79,7 +80,7 @@ def read_reply(reply: object) -> JudgeReply:
     read = reply if isinstance(reply, JudgeReply) else JudgeReply(text=reply)  # type: ignore[arg-type]  # checked here
     if read.text is not None and not isinstance(read.text, str):
         raise JudgeError(
-            f"the judge returned {type(read.text).__name__} {str(read.text)[:200]!r}",
+            f"the judge returned {type(read.text).__name__} {scrub(str(read.text))[:200]!r}",
             "a judge returns the text of its reply, or a JudgeReply",
         )
     # What a reply cost is beside the point of what it says: numbers that are none don't cost a verdict.

@@ -11,6 +11,7 @@ from typing import Any
 from artkit.bridge import error_chain
 from artkit.errors import ConfigurationError
 from artkit.rewards.judges.judge import JudgeReply, Messages, read_completion
+from artkit.secrets import is_secret_name, known_secret
 
 __all__ = ["LiteLLMJudge"]
 
@@ -63,6 +64,9 @@ class LiteLLMJudge:
             )
         self.model = model
         self.extra_params = dict(extra_params or {})
+        for name, value in self.extra_params.items():
+            if is_secret_name(name):
+                known_secret(value)
 
     async def __call__(self, messages: Messages) -> JudgeReply:
         litellm = _litellm()
