@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from artkit.environments import LikelyCause as LikelyCause
     from artkit.environments import ReplayReport as ReplayReport
     from artkit.environments import SingleTurnEnvironment as SingleTurnEnvironment
+    from artkit.environments import SkippedEpisode as SkippedEpisode
     from artkit.environments import StepResult as StepResult
     from artkit.environments import ToolCall as ToolCall
     from artkit.environments import ToolEnvironment as ToolEnvironment
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from artkit.episodes import FailureKind as FailureKind
     from artkit.episodes import FailurePolicy as FailurePolicy
     from artkit.episodes import FailureRecord as FailureRecord
+    from artkit.episodes import FailureRule as FailureRule
     from artkit.episodes import Recorder as Recorder
     from artkit.episodes import StopReason as StopReason
     from artkit.episodes import iter_episodes as iter_episodes
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from artkit.rollouts import gather_groups as gather_groups
     from artkit.rollouts import rescore as rescore
     from artkit.scenarios import Cursor as Cursor
+    from artkit.scenarios import DatasetStream as DatasetStream
     from artkit.scenarios import JsonlStream as JsonlStream
     from artkit.scenarios import LoadedScenarios as LoadedScenarios
     from artkit.scenarios import PromptScenario as PromptScenario
@@ -121,6 +124,7 @@ if TYPE_CHECKING:
     from artkit.scenarios import load_jsonl as load_jsonl
     from artkit.scenarios import load_parquet as load_parquet
     from artkit.scenarios import split_scenarios as split_scenarios
+    from artkit.scenarios import stream_dataset as stream_dataset
     from artkit.scenarios import stream_jsonl as stream_jsonl
     from artkit.tracking import CheckpointsPruned as CheckpointsPruned
     from artkit.tracking import ConsoleTracker as ConsoleTracker

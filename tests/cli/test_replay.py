@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 from pathlib import Path
 
 import art
 import pytest
+from openai.types.chat.chat_completion import Choice
 from rich.console import Console
 
+from artkit.bridge import further_history
 from artkit.cli import main
 from artkit.cli.replay import show_episode
-from artkit.episodes import FailureKind, FailureRecord, StopReason, write_groups
+from artkit.episodes import Episode, FailureKind, FailureRecord, StopReason, write_groups
 from artkit.testing import Reply, choice, episode
 
 PICTURE = [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
@@ -80,17 +84,91 @@ def test_another_episode_is_shown_by_its_number(path: Path, capsys: pytest.Captu
     assert "failure    environment: KeyError: 'door'\n" in out
 
 
-def test_a_terminal_gets_colours(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_gets_colours(path: Path) -> None:
     """Who said what is then seen at a glance."""
-    monkeypatch.setattr(
-        "artkit.cli.replay.Console", lambda **options: Console(**options, force_terminal=True, color_system="standard")
-    )
     file = io.StringIO()
 
-    show_episode(path, file=file)
+    show_episode(path, console=Console(file=file, force_terminal=True, color_system="standard"))
 
     assert "\x1b[36muser" in file.getvalue()
     assert "\x1b[31m" not in file.getvalue()
+
+
+def test_the_episodes_are_listed(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """To find the one to look at."""
+    assert main(["replay", str(path), "--list"]) == 0
+
+    assert capsys.readouterr().out == (
+        "episode  reward     turns  ended                   member  scenario\n"
+        "1        0.5        2      done                    3       s-1\n"
+        "2        0          1      environment failure     0       \n"
+    )
+
+
+def test_a_list_is_not_of_one_episode(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One of the two was a slip."""
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(path), "--list", "--episode", "2"])
+    assert "not allowed with" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("options", [["--list"], ["--episode", "2"]])
+def test_a_reader_that_has_seen_enough_ends_it_quietly(path: Path, options: list[str]) -> None:
+    """`artkit replay … | head -1` is how one looks for something."""
+    command = subprocess.Popen(
+        [sys.executable, "-m", "artkit.cli", "replay", str(path), *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert command.stdout is not None
+    command.stdout.close()
+    _, said = command.communicate(timeout=60)
+
+    assert (said, command.returncode) == (b"", 1)
+
+
+def test_odd_episodes_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What went wrong is what one looks for."""
+    odd = episode("q", Choice.construct(index=0, finish_reason="stop", message=None), outcome={"at": "Tür"})
+    odd.additional_histories = [further_history([{"role": "user", "content": "Sum up."}, choice("Four.")], None)]
+    odd.messages_and_choices += ["no message", {"role": "tool", "content": {"a": 1}, "tool_calls": "none"}]  # type: ignore[list-item]
+    vars(odd).update(reward=None, tools=["look", {"function": "look"}])
+    write_groups(tmp_path / "r.jsonl", [], [odd])
+
+    assert main(["replay", str(tmp_path / "r.jsonl")]) == 0
+
+    out = capsys.readouterr().out
+    assert "tools: ?, ?\n\nuser       q\n\nturn 1, finished by stop\n" in out
+    assert "another conversation\n\nuser       Sum up.\n\nturn 1, finished by stop\nassistant  Four.\n" in out
+    assert 'reward     None\noutcome    {"at": "Tür"}\n' in out
+
+
+@pytest.mark.art_captures
+def test_turns_that_art_captured_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are in no message of the trajectory."""
+    reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice("5").model_dump()]}
+    exchange = {
+        "request": {"model": "m", "messages": [{"role": "user", "content": "2+3="}]},
+        "response": reply,
+        "start_time": "2026-01-01T00:00:00Z",
+        "end_time": "2026-01-01T00:00:01Z",
+    }
+    write_groups(tmp_path / "r.jsonl", [], [Episode(exchanges={"chat_completions": [exchange]})])
+
+    assert main(["replay", str(tmp_path / "r.jsonl")]) == 0
+    assert "user       2+3=\n\nturn 1, finished by stop\nassistant  5\n" in capsys.readouterr().out
+
+
+def test_a_pipe_that_takes_no_such_letters_gets_them_escaped(path: Path) -> None:
+    """`LANG=C artkit replay …` must not end in the middle."""
+    write_groups(path, [], [episode("Tür")])
+    raw = io.BytesIO()
+    file = io.TextIOWrapper(raw, encoding="ascii")
+
+    show_episode(path, console=Console(file=file))
+    file.flush()
+
+    assert b"user       T\\xfcr\n" in raw.getvalue()
 
 
 @pytest.mark.parametrize("number", ["3", "99"])

@@ -14,6 +14,7 @@ from openai.types.chat.chat_completion import Choice
 
 from artkit.episodes import Episode, FailurePolicy, StopReason
 from artkit.errors import ConfigurationError, EnvironmentContractError, OutageError
+from artkit.rewards import EnvironmentReward, ProgrammaticReward
 from artkit.rollouts import Rollout, capture_partial, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import ChatServer, Reply, choice
@@ -483,3 +484,90 @@ async def test_a_refusal_to_another_client_stops_the_run_too(model: Any) -> None
 
     with pytest.raises(OutageError, match="a failure that no other can escape"):
         await gather_groups(capture_partial(rollout), model, [SCENARIO])
+
+
+async def test_a_partial_episode_keeps_the_reward_that_its_function_had_given(model: Any) -> None:
+    """The turns come from the requests, and what they were worth from the trajectory in hand."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = art.Trajectory(messages_and_choices=[{"role": "user", "content": "hi"}])
+        trajectory.messages_and_choices.append(await ask(model, trajectory.messages()))
+        trajectory.reward, trajectory.metrics["won"], trajectory.metadata["level"] = 0.6, True, 3
+        trajectory.log("halfway")
+        raise KeyError("door")
+
+    wrapped = capture_partial(rollout, failure_policy=FailurePolicy(keep={"environment"}))
+    (group,) = (await gather_groups(wrapped, model, [SCENARIO], rollouts_per_group=1)).groups
+
+    (episode,) = group.trajectories
+    assert turns(episode) == [{"role": "user", "content": "hi"}, "reply 0"]
+    assert (episode.reward, episode.environment_reward) == (0.6, 0.6)  # type: ignore[attr-defined]
+    assert (episode.metrics["won"], episode.metadata["level"], episode.logs[0]) == (True, 3, "halfway")
+
+
+@pytest.mark.parametrize("reward", [None, EnvironmentReward()], ids=["as it is", "the function's own"])
+async def test_a_partial_episode_that_was_given_no_reward_is_not_worth_0(model: Any, reward: Any) -> None:
+    """The function would have said at its end; `keep` keeps an episode, and cannot make up a reward."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        trajectory = art.Trajectory(messages_and_choices=[{"role": "user", "content": "hi"}])
+        trajectory.messages_and_choices.append(await ask(model, trajectory.messages()))
+        raise KeyError("door")
+
+    wrapped = capture_partial(rollout, failure_policy=FailurePolicy(keep={"environment"}))
+    unscored = await gather_groups(wrapped, model, [SCENARIO], rollouts_per_group=2, reward=reward)
+    scored = await gather_groups(
+        wrapped, model, [SCENARIO], rollouts_per_group=2, reward=ProgrammaticReward(lambda one: 0.25)
+    )
+
+    assert (unscored.groups[0].trajectories, unscored.counts.lost) == ([], {"reward": 2})
+    assert [one.reward for one in scored.groups[0].trajectories] == [0.25, 0.25]
+
+
+async def test_an_overflow_is_worth_what_the_function_had_given_by_then(model: Any) -> None:
+    """A limit is an end like any other."""
+    (group,) = (await gather_groups(capture_partial(failing("overflow")), model, [SCENARIO])).groups
+
+    assert [one.reward for one in group.trajectories] == [0.5] * 4
+
+
+async def test_an_error_in_place_of_another_hides_no_turns(model: Any) -> None:
+    """Agents tidy up what they show to their callers: `raise … from None`."""
+
+    async def inner(trajectory: art.Trajectory) -> None:
+        async with own_client(model) as client:
+            completion = await client.chat.completions.create(model="scripted", messages=trajectory.messages())
+        trajectory.messages_and_choices.append(completion.choices[0])
+        raise KeyError("door")
+
+    async def played() -> None:
+        await inner(art.Trajectory(messages_and_choices=[{"role": "user", "content": "hi"}]))
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        try:
+            await played()
+        except KeyError:
+            raise RuntimeError("the agent failed") from None
+        raise AssertionError
+
+    assert turns(await capture_partial(rollout)(model, SCENARIO)) == [{"role": "user", "content": "hi"}, "reply 0"]
+
+
+@pytest.mark.art_captures
+async def test_what_art_captured_needs_no_name(model: Any) -> None:
+    """`with art.Trajectory():` is all that an agent with a client of its own has to do; a task of its own may do it."""
+
+    async def rollout(model: Any, scenario: Scenario) -> art.Trajectory:
+        async def captured() -> None:
+            with art.Trajectory():  # type: ignore[attr-defined]
+                await agent(model, scenario, KeyError("door"))
+
+        await asyncio.create_task(captured())
+        raise AssertionError
+
+    scenarios = [Scenario(id=f"{number}") for number in range(4)]
+    episodes = await asyncio.gather(*(capture_partial(rollout)(model, scenario) for scenario in scenarios))
+
+    assert [[message["content"] for message in episode.messages()] for episode in episodes] == [
+        [f"task {number}", "reply 0", "and?", "reply 1"] for number in range(4)
+    ]

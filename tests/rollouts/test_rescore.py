@@ -101,6 +101,18 @@ async def test_an_episode_that_the_old_reward_could_not_score_gets_its_chance(tm
     assert [one.member for one in rescored.lost] == [2]  # type: ignore[attr-defined]
 
 
+async def test_an_episode_that_could_not_be_scored_goes_back_to_the_group_of_its_own_step(tmp_path: Path) -> None:
+    """The same scenario was played in an earlier step too, where another member is missing for another reason."""
+    unscored = member(1, "abc")
+    unscored.failure = FailureRecord(kind=FailureKind.REWARD, type="ValueError", message="the judge is out")
+    write_groups(tmp_path / "1.jsonl", [group(member(0, "a"))])
+    write_groups(tmp_path / "2.jsonl", [group(member(0, "ab"))], [unscored])
+
+    rescored = await rescore([tmp_path / "1.jsonl", tmp_path / "2.jsonl"], ProgrammaticReward(length))
+
+    assert rewards(rescored.groups) == [[1.0], [2.0, 3.0]]
+
+
 async def test_a_relative_reward_sees_whole_groups(tmp_path: Path) -> None:
     """Its scores mean something only among siblings, which were recorded one by one."""
 
@@ -131,3 +143,45 @@ async def test_scenario_objects_reach_the_reward(tmp_path: Path) -> None:
     await rescore(tmp_path / "r.jsonl", ProgrammaticReward(look), scenarios=[SCENARIO])
 
     assert seen == [SCENARIO]
+
+
+async def test_the_result_prints_as_a_line_that_says_what_could_not_be_scored_and_why(tmp_path: Path) -> None:
+    """A reward that needs the scenario gets a dict where its class is not loaded, and whole groups come back empty."""
+
+    class Sum(Scenario):  # of a function, so that it cannot be looked up again
+        label: str
+
+    def grade(one: Any) -> float:
+        return float(one.scenario.label == "5")
+
+    members = [member(number) for number in range(3)]
+    for one in members:
+        one.scenario = Sum(id="s", label="5")
+    crashed = member(3)
+    crashed.failure = FailureRecord(kind=FailureKind.ENVIRONMENT, type="KeyError", message="'door'")
+    write_groups(tmp_path / "r.jsonl", [group(*members)], [crashed])
+
+    blind = await rescore(tmp_path / "r.jsonl", ProgrammaticReward(grade))
+    seeing = await rescore(tmp_path / "r.jsonl", ProgrammaticReward(grade), scenarios=[Sum(id="s", label="5")])
+
+    cause = "AttributeError: 'dict' object has no attribute 'label'"
+    assert str(blind) == (
+        f"0 of 3 episodes rescored in 1 group; 3 could not be scored, the first by {cause}; 1 had been lost before"
+    )
+    assert [f"{one.type}: {one.message}" for one in blind.groups[0].exceptions] == [cause] * 3
+    assert str(seeing) == "3 of 3 episodes rescored in 1 group; 1 had been lost before"
+
+
+class Known(Scenario):
+    label: str
+
+
+async def test_a_scenario_whose_class_is_loaded_needs_not_be_given(tmp_path: Path) -> None:
+    """It comes back from the recording as what it was."""
+    one = member(0)
+    one.scenario = Known(id="s", label="5")
+    write_groups(tmp_path / "r.jsonl", [group(one)])
+
+    rescored = await rescore(tmp_path / "r.jsonl", ProgrammaticReward(lambda one: float(one.scenario.label)))  # type: ignore[attr-defined]
+
+    assert rewards(rescored.groups) == [[5.0]]

@@ -371,3 +371,16 @@ async def test_a_server_whose_template_parses_arguments_gets_only_good_ones() ->
     [call] = server.requests[1]["messages"][1]["tool_calls"]
     assert call["function"]["arguments"] == '{"invalid_arguments": "{a:1}"}'
     assert episode.messages_and_choices[1].message.tool_calls[0].function.arguments == "{a:1}"
+
+
+@pytest.mark.parametrize("usage", [{}, {"prompt_tokens": None, "completion_tokens": None}, {"prompt_tokens": 3}])
+async def test_a_server_that_counts_only_some_tokens_costs_no_episode(usage: Any) -> None:
+    """Servers send usage with nulls, or with half of it; a count that is missing adds nothing."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "bye"}}
+    body = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+    sampling = Sampling(max_completion_tokens=16)
+    async with ChatServer([Reply(raw_body=body)]) as server:
+        episode = await Rollout(Talk, sampling=sampling)(server.model(), SCENARIO)
+
+    counted = (episode.metrics["prompt_tokens"], episode.metrics["completion_tokens"])
+    assert counted == (usage.get("prompt_tokens") or 0, 0)

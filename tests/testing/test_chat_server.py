@@ -10,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from artkit.bridge import error_chain
 from artkit.errors import ConfigurationError
 from artkit.testing import ChatServer, Reply
 
@@ -169,12 +170,46 @@ async def test_refusals_look_like_a_servers(reply: Reply, kind: type[openai.APIS
     assert caught.value.response.headers.get("Retry-After") == reply.headers.get("Retry-After")
 
 
-@pytest.mark.parametrize("drop", ["before", "mid body"])
-async def test_a_dropped_connection_is_a_connection_error(drop: Any) -> None:
-    """The wire can break before the answer and within it."""
-    async with serving([Reply("lost", drop=drop)]) as (_, client):
+@pytest.mark.parametrize("drop", ["refused", "before", "mid body"])
+@pytest.mark.parametrize("make_transport", [openai.DefaultAsyncHttpxClient, openai.DefaultAioHttpClient])
+async def test_a_broken_connection_is_a_connection_error(drop: Any, make_transport: Any) -> None:
+    """The wire can break before the request, before the answer and within it."""
+    async with serving([Reply("lost", drop=drop), "found"]) as (_, plain), make_transport() as transport:
+        client = plain.with_options(http_client=transport)
         with pytest.raises(openai.APIConnectionError):
             await say(client)
+        reply = await say(client)
+
+    assert reply.choices[0].message.content == "found"
+
+
+async def test_a_refused_connection_is_refused_by_the_system() -> None:
+    """What the client finds is what it finds where no server runs."""
+    async with serving([Reply(drop="refused")]) as (_, client):
+        with pytest.raises(openai.APIConnectionError) as caught:
+            await say(client)
+
+    assert "ConnectError" in [type(link).__name__ for link in error_chain(caught.value)]
+
+
+async def test_a_stalled_answer_ends_when_the_client_gives_up() -> None:
+    """A deadline that ends with the first byte would wait for the last one for ever."""
+    arrived = asyncio.Event()
+
+    def answer(body: dict[str, Any]) -> Reply | str:
+        if arrived.is_set():
+            return "in time"
+        arrived.set()
+        return Reply("late", drop="stalled")
+
+    async with serving(answer) as (_, client):
+        asked = asyncio.create_task(say(client))
+        await arrived.wait()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asked, 0.1)
+        reply = await say(client)
+
+    assert reply.choices[0].message.content == "in time"
 
 
 async def test_a_raw_body_is_sent_as_it_is() -> None:

@@ -35,13 +35,19 @@ def scenarios(*names: str) -> list[PromptScenario]:
 
 
 class Numbers(Environment[PromptScenario]):
-    """The model says a number, and that is the reward."""
+    """The model says a number, and that is the reward; "broken" breaks it, and all else is worth nothing."""
 
     async def reset(self, scenario: PromptScenario) -> Any:
         return scenario.messages
 
     async def step(self, action: Action) -> StepResult:
-        return StepResult(done=True, reward=float(action.text), metrics={"is_high": float(action.text) > 1})
+        if action.text == "broken":
+            raise RuntimeError("it broke")
+        try:
+            number = float(action.text)
+        except ValueError:
+            number = 0.0
+        return StepResult(done=True, reward=number, metrics={"is_high": number > 1})
 
 
 def text_of(body: dict[str, Any]) -> str:
@@ -137,6 +143,13 @@ async def workshop(tmp_path: Path) -> AsyncIterator[Workshop]:
     answers = Answers()
     async with ChatServer(answers) as server:
         yield Workshop(directory=tmp_path, server=server, answers=answers)
+
+
+@pytest.fixture
+def own_loops(tmp_path: Path) -> Workshop:
+    """A workshop for tests that run event loops of their own, as a program does; the model says "1"."""
+    answers = Answers()
+    return Workshop(directory=tmp_path, server=ChatServer(lambda body: "1"), answers=answers)
 
 
 @pytest.fixture

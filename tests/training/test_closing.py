@@ -98,7 +98,8 @@ async def test_a_run_cancelled_while_it_samples_has_trained_nothing(workshop: An
             is_asked.set()
             await asyncio.sleep(60)
 
-    run = asyncio.create_task(workshop.trainer(rollout=Rollout(Waiting)).run())
+    settings = {"check_environment": False}  # it would wait as well
+    run = asyncio.create_task(workshop.trainer(rollout=Rollout(Waiting), settings=settings).run())
     await is_asked.wait()
     run.cancel()
 

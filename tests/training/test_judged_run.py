@@ -76,7 +76,7 @@ async def test_groups_with_nothing_to_compare_are_no_failures(workshop: Any) -> 
 async def test_what_had_nothing_to_compare_is_neither_a_failure_to_filters_nor_a_cause(workshop: Any) -> None:
     """Else the log would blame the judge for what an environment did."""
     names = [f"{number:02}" for number in range(4)]
-    workshop.answers.replies = dict.fromkeys(names[1:], "1") | {"00": ["x", "1"]}
+    workshop.answers.replies = dict.fromkeys(names[1:], "1") | {"00": ["broken", "1"]}
     filters = DropFailures({"reward"}) | DropZeroVariance()
 
     await workshop.trainer(
@@ -86,7 +86,7 @@ async def test_what_had_nothing_to_compare_is_neither_a_failure_to_filters_nor_a
     (counts,) = [entry["metrics"] for entry in workshop.journal() if entry["kind"] == "emptied"]
     assert {name: count for name, count in counts.items() if "dropped_" in name} == {"groups_dropped_zero_variance": 4}
     (text,) = [text for event in workshop.told.of(Warned) if "the last cause" in (text := event.text)]
-    assert "the last cause: environment failure, ValueError: could not convert string to float" in text
+    assert "the last cause: environment failure, RuntimeError: it broke" in text
 
 
 async def test_a_validation_may_hold_groups_with_nothing_to_compare(workshop: Any) -> None:

@@ -208,3 +208,12 @@ async def test_a_model_that_cannot_be_trained_is_refused(workshop: Any) -> None:
     """An endpoint alone can be evaluated, not trained."""
     with pytest.raises(ConfigurationError, match="cannot be trained"):
         await workshop.trainer(model=workshop.server.model()).run()
+
+
+async def test_another_spelling_of_a_task_that_is_trained_on_is_warned_about(workshop: Any) -> None:
+    """It is no proof of a leak, as the same task is, and a split made elsewhere has many."""
+    spelt = PromptScenario(id="x", messages=[{"role": "user", "content": "A."}])
+
+    (warning,) = workshop.trainer(validation=Validation([spelt])).plan().warnings
+
+    assert warning.startswith("1 scenarios of validation 'val' differ from what is trained on in their spelling alone")

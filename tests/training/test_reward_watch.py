@@ -25,10 +25,11 @@ def test_nothing_is_said_before_64_members() -> None:
     """Chance is enough to make a few of them alike."""
     watch = RewardWatch({})
 
-    assert watch.note(batch(1.0, 1.0, 1.0, 1.0, groups=15)) == []
-    assert watch.note(batch(1.0, groups=4)) == [
-        "the last 64 rewards: all 64 rewards are 1: nothing can be learned from them"
-    ]
+    early = watch.note(batch(1.0, 1.0, 1.0, 1.0, groups=15))
+    (text,) = watch.note(batch(1.0, groups=4))
+
+    assert early == []
+    assert text.startswith("the last 64 rewards: all 64 rewards are 1: nothing can be learned from them; give tasks")
 
 
 def test_a_thing_is_told_once_until_it_is_over() -> None:
@@ -48,7 +49,7 @@ def test_batches_that_are_too_old_are_forgotten() -> None:
 
     (text,) = watch.note(batch(0.0, 0.0, 0.0, 0.0))
 
-    assert text == "the last 64 rewards: all 64 rewards are 0: nothing can be learned from them"
+    assert text.startswith("the last 64 rewards: all 64 rewards are 0: ")
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,11 @@ def test_the_defaults_are_those_of_the_docs() -> None:
         "max_concurrent": 256,
         "max_exceptions": None,
         "max_failure_rate": 0.5,
+        "max_recent_failures": None,
         "max_extra_groups": 0,
         "max_empty_steps": 3,
         "stop_on_collapse": True,
+        "check_environment": True,
         "max_staleness": 0,
         "train_options": {},
     }

@@ -20,17 +20,18 @@ from artkit import (
     StepResult,
     TaskRollout,
     Validation,
+    capture_partial,
 )
 
 
 class Doubled(Environment[PromptScenario]):
-    """Rewards twice the number that the model says."""
+    """Rewards a 1 twice over."""
 
     async def reset(self, scenario: PromptScenario) -> Any:
         return scenario.messages
 
     async def step(self, action: Any) -> StepResult:
-        return StepResult(done=True, reward=2 * float(action.text))
+        return StepResult(done=True, reward=2.0 * (action.text == "1"))
 
 
 def tasks(workshop: Any) -> ScenarioMixture[Any]:
@@ -69,6 +70,18 @@ async def test_validation_samples_alike_in_every_task(workshop: Any) -> None:
     assert [(body["temperature"], "seed" in body) for body in asked] == [(0.5, True)] * 2
 
 
+async def test_a_sampling_that_does_not_reach_every_task_is_refused(workshop: Any) -> None:
+    """How a function samples is its own, also where only one task is played by one."""
+    mixture = tasks(workshop)
+    rollouts = {**both(workshop, mixture).rollouts, "double": capture_partial(Rollout(Doubled))}
+    validation = Validation(mixture.scenarios, schedule=AtEnd(), sampling=Sampling(temperature=0.5))
+
+    with pytest.raises(ConfigurationError, match="sampling= does not reach a rollout function"):
+        await workshop.trainer(
+            train=workshop.scenarios("x"), rollout=TaskRollout(rollouts, lambda _: "single"), validation=validation
+        ).run()
+
+
 async def test_the_sampling_of_every_task_is_part_of_the_run(workshop: Any) -> None:
     """It decides what is trained on, so it must not change unnoticed."""
     mixture = tasks(workshop)
@@ -99,11 +112,46 @@ async def test_a_task_without_a_rollout_stops_the_run_and_is_named(workshop: Any
         await workshop.trainer(train=mixture, rollout=rollout).run()
 
 
+async def test_a_held_out_scenario_of_no_known_task_is_refused_before_anything_is_spent(workshop: Any) -> None:
+    """What is held out is seldom part of the mixture that names the tasks."""
+    mixture = tasks(workshop)
+    validation = Validation(workshop.scenarios("held out"), schedule=AtEnd())
+
+    with pytest.raises(ConfigurationError, match=r"'held out'.* those held out for validation too"):
+        await workshop.trainer(train=mixture, rollout=both(workshop, mixture), validation=validation).run()
+
+    assert workshop.answers.asked == []
+
+
+async def test_each_task_has_its_own_mean_reward_in_the_rows(workshop: Any) -> None:
+    """The mean over all tasks hides which of them learns."""
+    mixture = tasks(workshop)
+    known = TaskRollout(
+        both(workshop, mixture).rollouts, lambda scenario: "double" if scenario.id in "cdy" else "single"
+    )
+    validation = Validation(workshop.scenarios("x", "y"), schedule=AtEnd(), rollouts_per_scenario=2)
+
+    await workshop.trainer(train=mixture, rollout=known, validation=validation, settings={"groups_per_step": 4}).run()
+
+    (train,), (val,) = workshop.rows("train"), workshop.rows("val")
+    assert [train[f"train/reward{of}"] for of in ("", "_of_single", "_of_double")] == [0.75, 0.5, 1.0]
+    assert [val[f"val/reward{of}"] for of in ("", "_of_single", "_of_double")] == [0.75, 0.5, 1.0]
+
+
+async def test_a_scenario_that_no_task_is_known_of_is_named(workshop: Any) -> None:
+    """A table of the training data does not know what is validated on, and a bare KeyError says neither."""
+    mixture = tasks(workshop)
+    rollout = TaskRollout(both(workshop, mixture).rollouts, lambda scenario: {}[scenario.id])
+
+    with pytest.raises(ConfigurationError, match=r"task_of raised .* for scenario 'a'"):
+        await rollout(workshop.model(), mixture.scenarios[0])
+
+
 @pytest.mark.parametrize(
     ("rollouts", "task_of", "message"),
     [
         ({}, str, "names no task"),
-        ({"a": Doubled}, str, "is no Rollout"),
+        ({"a": Doubled}, str, "is no rollout of one task"),
         (
             {"a": Rollout(Doubled), "b": Rollout(Doubled, failure_policy=FailurePolicy(max_retries=9))},
             str,

@@ -150,6 +150,8 @@ OVERFLOWS = {
     "vllm max_tokens": (400, "'max_tokens' or 'max_completion_tokens' is too large: 8000. This model's maximum context length is 8192 tokens and your request has 500 input tokens"),
     "vllm decoder": (400, "The decoder prompt (length 9000) is longer than the maximum model length of 8192."),
     "vllm input": (400, "You passed 8193 input tokens and requested 1 output tokens. However, the model's context length is only 8192 tokens"),
+    "vllm negative": (400, {"message": "max_tokens must be at least 1, got -7584. (parameter=max_tokens, value=-7584)", "type": "BadRequestError", "param": "max_tokens", "code": 400}),
+    "vllm length": (400, "Input length (11680) exceeds model's maximum context length (4096)."),
     "sglang": (400, "The input (9000 tokens) is longer than the model's context length (8192 tokens)."),
     "sglang total": (400, "Requested token count exceeds the model's maximum context length of 8192 tokens."),
     "tgi": (422, "Input validation error: `inputs` tokens + `max_new_tokens` must be <= 4096. Given: 4000 `inputs` tokens and 200 `max_new_tokens`"),
@@ -165,6 +167,9 @@ OVERFLOWS = {
     "litellm": (400, "litellm.ContextWindowExceededError: litellm.BadRequestError: OpenAIException"),
     "lm studio": (400, "Trying to keep the first 9000 tokens when the context the overflows."),
     "lm studio count": (400, "The number of tokens to keep from the initial prompt is greater than the context length."),
+    "lm studio loaded": (400, "The model is loaded with context length of only 4096 tokens, which is not enough."),
+    "lm studio a": (400, "Trying to keep the first 6547 tokens when context overflows. However, the model is loaded with a context length of only 4096 tokens"),
+    "lm studio the": (400, "Trying to keep the first 111490 tokens when context the overflows. Try to load the model with a larger context length"),
     "openai limit": (400, "Input tokens exceed the configured limit of 272000 tokens. Your messages resulted in 300000 tokens."),
     "azure": (400, {"message": "This model's maximum context length is 16385 tokens, however you requested 16500 tokens (500 in your prompt; 16000 for the completion).", "code": "context_length_exceeded", "param": "messages"}),
     "vllm pictures": (400, "The prompt (total length 9000) is too long to fit into the model (context length 8192)."),
@@ -182,9 +187,14 @@ OVERFLOWS = {
     "copilot": (400, {"message": "prompt token count of 70000 exceeds the limit of 64000", "code": "model_max_prompt_tokens_exceeded"}),
     "github models": (413, {"message": "Request body too large for gpt-4o model. Max size: 8000 tokens.", "code": "tokens_limit_reached"}),
     "tensorrt-llm": (400, "Prompt length (5000) exceeds maximum input length (4096). Set log level to info"),
+    "tensorrt-llm left": (400, "`default_max_tokens` (-5) should be greater than 0, `default_max_tokens` (-5) = max_seq_len (4096) - `splited_prompt_len` (4101)"),
+    "tensorrt-llm left now": (400, "`default_max_tokens` (0) must be greater than 0, `default_max_tokens` (0) = max_seq_len (4096) - `splited_prompt_len` (4096)"),
+    "tensorrt-llm deduced": (400, "Deduced max_tokens -5 is less than 0, becauseprompt length 4101 plus query length 0 is larger than max_seq_len 4096"),
+    "lmdeploy": (400, "internal error happened, status code ResponseType.INPUT_LENGTH_ERROR"),
     "watsonx": (400, "the number of input tokens 5000 cannot exceed the total tokens limit 4096 for this model"),
     "ollama": (400, "prompt too long; exceeded max context length by 12 tokens"),
     "gateway": (400, {"message": "Provider returned error", "code": 400, "metadata": {"raw": '{"error":{"message":"This endpoint\'s maximum context length is 8192 tokens."}}'}}),
+    "in a list": (422, {"message": "refused", "detail": [{"loc": ["body"], "msg": "maximum context length is 8192 tokens", "type": "value_error"}]}),
     "nested": (400, {"message": "upstream failed", "error": {"message": "prompt is too long"}}),
 }  # fmt: skip
 
@@ -212,6 +222,13 @@ def test_every_servers_wording_of_an_overflow_is_understood(status: int, error: 
         (400, "An assistant message with 'tool_calls' must be followed by tool messages"),
         (413, "Request too large for model in organization on tokens per minute (TPM): Limit 6000, Requested 9000"),
         (400, {"message": "flagged", "metadata": {"flagged_input": "the maximum context length is"}}),
+        (400, "max_tokens must be at least 1, got 0."),
+        (400, {"message": "max_tokens must be at least 1, got -1. (parameter=max_tokens, value=-1)"}),
+        (400, "`max_tokens` (-5) must be greater than 0"),
+        (400, "min_tokens must be greater than or equal to 0, got -7584."),
+        (400, "Model is not loaded: load it with a context length of your choice."),
+        (422, {"detail": [{"loc": ["body", "max_tokens"], "msg": "Input should be greater than 0", "input": -223}]}),
+        (422, {"detail": [{"msg": "Field required", "ctx": {"error": "context overflow"}}]}),
         (429, "Request too large: please reduce the length of the messages (tokens per minute)"),
         (401, "maximum context length"),
     ],
@@ -232,6 +249,23 @@ def test_what_the_server_repeats_of_the_request_is_not_its_reason() -> None:
         error = client._make_status_error_from_response(response)
 
     assert not is_context_overflow(error)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"detail": [{"loc": ["body"], "msg": "The prompt is too long", "input": "hello"}]},
+        [{"error": {"message": "The input token count (9000) exceeds the maximum number of tokens allowed (8192)."}}],
+    ],
+    ids=["FastAPI", "Gemini"],
+)
+def test_a_refusal_may_be_a_list(body: Any) -> None:
+    """FastAPI gives one of all that is wrong, Gemini one around everything."""
+    response = httpx.Response(422, json=body, request=REQUEST)
+    with openai.OpenAI(api_key="k", base_url="http://127.0.0.1/v1") as client:
+        error = client._make_status_error_from_response(response)
+
+    assert is_context_overflow(error)
 
 
 @pytest.mark.parametrize("error", [TimeoutError("maximum context length"), ValueError("maximum context length")])

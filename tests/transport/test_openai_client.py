@@ -9,7 +9,7 @@ import art
 import openai
 import pytest
 
-from artkit.bridge import make_trainable_model
+from artkit.bridge import make_trainable_model, with_recorded_client
 from artkit.testing import ChatServer, DiaryBackend, Reply
 from artkit.transport import OpenAISamplingClient, SamplingClient, SamplingRequest
 
@@ -68,6 +68,40 @@ async def test_everything_that_is_set_is_sent() -> None:
             "min_p": 0.1,
         }
     ]
+
+
+async def test_whoever_wraps_the_client_sees_what_is_sent() -> None:
+    """Tracers and recorders read the arguments of `create`; going through them there must not wear them out."""
+    seen: list[list[list[dict[str, Any]]]] = []
+    async with ChatServer(["ok"]) as server:
+        model = server.model()
+        watched = with_recorded_client(
+            model, lambda sent, _: seen.append([list(sent["messages"]), list(sent["tools"])])
+        )
+        client = OpenAISamplingClient(watched)
+        await client.complete(SamplingRequest(model="m", messages=MESSAGES, tools=[TOOL]))
+        await client.close()
+
+    assert (seen, server.requests[0]["messages"], server.requests[0]["tools"]) == (
+        [[MESSAGES, [TOOL]]],
+        MESSAGES,
+        [TOOL],
+    )
+
+
+async def test_messages_are_sent_as_they_are_whatever_is_in_them() -> None:
+    """What a server of one's own understands beyond OpenAI's words is not lost on the way."""
+    messages = [
+        *MESSAGES,
+        {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]},
+        {"role": "tool", "tool_call_id": "1", "content": [{"type": "text", "text": "far", "own": {"deep": [None]}}]},
+    ]
+    async with ChatServer(["ok"]) as server:
+        client = OpenAISamplingClient(server.model())
+        await client.complete(SamplingRequest(model="m", messages=messages))
+        await client.close()
+
+    assert server.requests[0]["messages"] == messages
 
 
 async def test_the_openai_client_does_not_retry_on_its_own() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import openai
@@ -20,6 +20,7 @@ from artkit.transport import (
     SamplingRequest,
     call_with_retry,
     complete_with_retry,
+    is_context_overflow,
 )
 from artkit.transport.retry import _wait
 
@@ -110,6 +111,10 @@ async def test_a_broken_connection_is_tried_again(drop: Any) -> None:
 EMPTY = {
     "no choices": Reply(raw_body={"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": []}),
     "null choices": Reply(raw_body={"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": None}),
+    "a null choice": Reply(raw_body={"id": "1", "choices": [None]}),
+    "no message": Reply(raw_body={"id": "1", "choices": [{"index": 0, "finish_reason": "stop"}]}),
+    "a text for a message": Reply(raw_body={"id": "1", "choices": [{"index": 0, "finish_reason": "stop", "message": "hi"}]}),
+    "cut off, and nobody counts": Reply(raw_body={"id": "1", "choices": [{"index": 0, "finish_reason": "length", "message": {}}]}),
     "null message": Reply(raw_body={"id": "1", "choices": [{"index": 0, "finish_reason": "stop", "message": None}]}),
     "nothing in the message": Reply(""),
     "no JSON": Reply(raw_body="<html>gateway</html>"),
@@ -117,6 +122,8 @@ EMPTY = {
 }  # fmt: skip
 
 
+# Some versions of ART dump each reply, and pydantic warns of what is not as OpenAI sends it.
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
 @pytest.mark.parametrize("reply", EMPTY.values(), ids=EMPTY)
 async def test_a_reply_without_a_reply_in_it_is_asked_for_again(reply: Reply) -> None:
     """Providers send such things now and then; an episode must not break over one."""
@@ -125,11 +132,67 @@ async def test_a_reply_without_a_reply_in_it_is_asked_for_again(reply: Reply) ->
     assert (text, retries) == ("ok", 1)
 
 
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
 @pytest.mark.parametrize("reply", EMPTY.values(), ids=EMPTY)
 async def test_a_server_that_only_sends_empty_replies_is_named_as_the_cause(reply: Reply) -> None:
     """Not an IndexError somewhere in the rollout."""
     with pytest.raises(EmptyReplyError):
         await ask([reply] * 2, max_retries=1)
+
+
+BROKEN_OFF = ["abort", "error", "ERROR", "network_error", "insufficient_system_resource", "timeout", "cancelled"]
+
+
+@pytest.mark.parametrize("reason", BROKEN_OFF)
+async def test_a_reply_that_its_server_broke_off_is_asked_for_again(reason: str) -> None:
+    """Half a reply is no action of the model: it was about to go on."""
+    text, retries, _ = await ask([Reply("I thi", finish_reason=reason), "ok"])
+
+    assert (text, retries) == ("ok", 1)
+
+
+async def test_a_server_that_only_breaks_off_is_named_with_what_it_says() -> None:
+    """OpenRouter puts the failure of the server behind it beside the choice."""
+    message = {"role": "assistant", "content": "I thi"}
+    error = {"code": 502, "message": "upstream died"}
+    choice = {"index": 0, "finish_reason": "error", "message": message, "error": error}
+
+    with pytest.raises(EmptyReplyError, match=r"broke its reply off, finish_reason='error'.*upstream died"):
+        await ask([Reply(raw_body={"id": "1", "choices": [choice]})], max_retries=0)
+
+
+def broken_off(text: str | None = None, **more: Any) -> dict[str, Any]:
+    return {"index": 0, "finish_reason": "error", "message": {"role": "assistant", "content": text}, **more}
+
+
+OVERFLOWS = {
+    "lmdeploy": {"choices": [broken_off("internal error happened, status code ResponseType.INPUT_LENGTH_ERROR")]},
+    "lmdeploy old": {
+        "choices": [{"index": 0, "finish_reason": "length", "message": {"role": "assistant", "content": ""}}],
+        "usage": {"prompt_tokens": 9000, "completion_tokens": 0, "total_tokens": 9000},
+    },
+    "openrouter": {"choices": [broken_off(error={"code": 400, "message": "maximum context length is 8192 tokens"})]},
+}
+
+
+@pytest.mark.parametrize("body", OVERFLOWS.values(), ids=OVERFLOWS)
+async def test_an_overflow_may_come_as_a_reply(body: dict[str, Any]) -> None:
+    """It comes back as it was, however often it is asked for."""
+    server = ChatServer([Reply(raw_body={"id": "1", **body}), "never"])
+    async with server:
+        client = OpenAISamplingClient(server.model())
+        with pytest.raises(EmptyReplyError) as caught:
+            await complete_with_retry(client, REQUEST, max_retries=3)
+        await client.close()
+
+    assert (is_context_overflow(caught.value), len(server.requests)) == (True, 1)
+
+
+async def test_what_the_model_says_before_a_failure_is_no_overflow() -> None:
+    """It may well talk about the maximum context length."""
+    text, _, _ = await ask([Reply("The maximum context length", finish_reason="error"), "ok"])
+
+    assert text == "ok"
 
 
 async def test_discarded_replies_are_handed_over_for_their_cost() -> None:
@@ -153,8 +216,10 @@ async def test_discarded_replies_are_handed_over_for_their_cost() -> None:
         Reply(refusal="I must not"),
         # The policy sampled its end token first: an action, which asking again would hide from training.
         Reply("", token_ids=[3], logprobs=[-0.1]),
+        # Where a server keeps the reasoning to itself, there may be nothing else.
+        Reply("", finish_reason="length", usage={"prompt_tokens": 5, "completion_tokens": 9, "total_tokens": 14}),
     ],
-    ids=["tool call", "reasoning", "refusal", "sampled nothing"],
+    ids=["tool call", "reasoning", "refusal", "sampled nothing", "reasoned in secret"],
 )
 async def test_a_reply_without_text_can_still_be_a_reply(reply: Reply) -> None:
     """Asking again would throw a true answer away."""
@@ -165,7 +230,7 @@ async def test_a_reply_without_text_can_still_be_a_reply(reply: Reply) -> None:
 
 async def test_a_slow_attempt_is_given_up_and_tried_again() -> None:
     """One stuck request must not hold the episode."""
-    request = SamplingRequest(model="scripted", messages=REQUEST.messages, timeout_s=0.05)
+    request = SamplingRequest(model="scripted", messages=REQUEST.messages, timeout_s=0.5)
     async with ChatServer([Reply("late", delay_s=30.0), "ok"]) as server:
         client = OpenAISamplingClient(server.model())
         policy = RetryPolicy(sleep=Waits())
@@ -227,7 +292,7 @@ def test_the_waits_grow_and_stay_below_their_bound(attempt: int, initial_s: floa
     assert min(max_s, initial_s * 2 ** (attempt - 1)) <= wait_s <= max_s
 
 
-@pytest.mark.parametrize("name", ["initial_wait_s", "max_wait_s", "max_retry_after_s"])
+@pytest.mark.parametrize("name", ["initial_wait_s", "max_wait_s", "max_retry_after_s", "budget_s"])
 def test_a_negative_wait_is_refused(name: str) -> None:
     """Found when it is set, not at the first retry."""
     with pytest.raises(ConfigurationError, match=name):
@@ -273,3 +338,52 @@ async def test_the_retries_of_a_call_that_failed_for_good_are_told_too() -> None
         )
 
     assert retries == [1, 1]
+
+
+async def test_the_caller_may_decide_what_is_tried_again() -> None:
+    """It knows its server; it is given each failure, and those that were tried again before."""
+    asked: list[tuple[BaseException, list[BaseException]]] = []
+    failures = [ValueError("a"), ValueError("b"), KeyError("c")]
+
+    async def call() -> str:
+        raise failures[len(asked)]
+
+    def may_retry(error: BaseException, before: Sequence[BaseException]) -> bool:
+        asked.append((error, list(before)))
+        return isinstance(error, ValueError)
+
+    with pytest.raises(KeyError):
+        await call_with_retry(call, max_retries=0, policy=RetryPolicy(initial_wait_s=0), may_retry=may_retry)
+
+    assert asked == [(failures[0], []), (failures[1], failures[:1]), (failures[2], failures[:2])]
+
+
+async def test_no_caller_decides_over_a_cancellation() -> None:
+    """It is an order, also for a rule that matches everything."""
+    calls: list[int] = []
+
+    async def call() -> str:
+        calls.append(1)
+        raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await call_with_retry(call, max_retries=9, may_retry=lambda error, before: True)
+
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(("budget_s", "tries"), [(6.0, 1), (7.0, 2), (13.9, 2), (14.0, 3), (None, 4)])
+async def test_no_attempt_begins_after_the_budget(budget_s: float | None, tries: int) -> None:
+    """A wait that leads nowhere is not begun, and what the server said is told at once."""
+    calls: list[int] = []
+    waits = Waits()
+
+    async def call() -> str:
+        calls.append(1)
+        raise TimeoutError("slow")
+
+    policy = RetryPolicy(initial_wait_s=7, max_wait_s=7, budget_s=budget_s, sleep=waits, clock=lambda: sum(waits))
+    with pytest.raises(TimeoutError):
+        await call_with_retry(call, max_retries=3, policy=policy)
+
+    assert len(calls) == tries

@@ -141,3 +141,38 @@ def test_sessions_in_two_event_loops_do_not_mix() -> None:
             return completion.choices[0].message.content
 
     assert [asyncio.run(sample()), asyncio.run(sample())] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    "raised", [RuntimeError("gone"), asyncio.CancelledError()], ids=lambda error: type(error).__name__
+)
+@pytest.mark.parametrize("outcome", ["kept", "lost"])
+async def test_a_client_that_cannot_be_closed_costs_nothing(
+    raised: BaseException, outcome: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What was sampled is there, and an error in it is the one to tell."""
+
+    class Stuck(InProcessClient):
+        async def close(self) -> None:
+            raise raised
+
+    class StuckBackend(InProcessBackend):
+        def sampling_client(self, model: Any) -> InProcessClient:
+            return Stuck()
+
+    async def sample() -> str:
+        async with sampling_session(model):
+            return {"kept": "kept"}[outcome]
+
+    model = make_trainable_model(
+        name="agent", project="demo", base_model="none", base_path=str(tmp_path), report_metrics=[]
+    )
+    await model.register(StuckBackend())
+    if outcome == "kept":
+        assert await sample() == "kept"
+    else:
+        with pytest.raises(KeyError, match="lost"):
+            await sample()
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert caplog.messages[0].startswith("closing the sampling client of 'agent' failed: ")

@@ -28,20 +28,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The arguments; None means the process's own.
 
     Returns:
-        The exit code: 0; 1 after an error that artkit explains, or where `check` finds a broken promise; 2 where
-        `check` or `replay` cannot do what was asked; 130 after Ctrl-C. Wrong arguments exit with 2.
+        The exit code: 0; 1 after an error that artkit explains, where `check` finds a broken promise, or where nobody
+        reads on; 2 where `check` or `replay` cannot do what was asked; 130 after Ctrl-C. Wrong arguments exit with 2.
     """
     started_s = time.monotonic()
     arguments = _parser().parse_args(argv)
     _settle_process()
     try:
-        return int(arguments.run(arguments, started_s))
+        status = int(arguments.run(arguments, started_s))
+        sys.stdout.flush()  # now, so that nobody is left to tell of a pipe that was closed
+    except BrokenPipeError:  # `artkit … | head` has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except ArtkitError as error:
         sys.stderr.write(f"artkit: {error.problem}\nhint: {error.hint}\n")
         return arguments.error_status if isinstance(error, ConfigurationError) else 1
     except KeyboardInterrupt:
         sys.stderr.write(f"artkit: {arguments.when_interrupted}\n")
         return _INTERRUPTED
+    return status
 
 
 # Each command is imported when it runs, because `--help` must not wait for torch and art, and they must not be loaded
@@ -60,13 +65,23 @@ def _run_demo(arguments: argparse.Namespace, started_s: float) -> int:
 def _run_check(arguments: argparse.Namespace, _: float) -> int:
     from artkit.cli.check import run_check
 
-    return run_check(arguments.environment, scenarios=arguments.scenarios, seed=arguments.seed)
+    return run_check(
+        arguments.environment,
+        scenarios=arguments.scenarios,
+        seed=arguments.seed,
+        quick=arguments.quick,
+        max_scenarios=arguments.max_scenarios,
+        time_limit_s=arguments.time_limit,
+    )
 
 
 def _run_replay(arguments: argparse.Namespace, _: float) -> int:
-    from artkit.cli.replay import show_episode
+    from artkit.cli.replay import list_episodes, show_episode
 
-    show_episode(arguments.file, number=arguments.episode)
+    if arguments.list:
+        list_episodes(arguments.file)
+    else:
+        show_episode(arguments.file, number=arguments.episode)
     return 0
 
 
@@ -133,6 +148,14 @@ def _add_check(commands: _Commands) -> None:
     check.add_argument("environment", metavar="MODULE:CLASS", help="the class, or a function that makes one")
     check.add_argument("--scenarios", type=Path, metavar="FILE", help="JSON lines, one scenario each")
     check.add_argument("--seed", type=int, default=0, help="of the replies that are played (default: %(default)s)")
+    check.add_argument("--quick", action="store_true", help="the short form, of about 2 s, that runs before a training")
+    check.add_argument("--max-scenarios", type=int, metavar="N", help="play the first N (default: 8, or 2 if quick)")
+    check.add_argument(
+        "--time-limit",
+        type=float,
+        metavar="SECONDS",
+        help="end with what was found by then (default: 120, or 2 if quick)",
+    )
     check.set_defaults(run=_run_check)
 
 
@@ -144,9 +167,9 @@ def _add_replay(commands: _Commands) -> None:
         "artkit/recordings beside the model's files.",
     )
     replay.add_argument("file", type=Path, metavar="FILE", help="the recording, JSON lines")
-    replay.add_argument(
-        "--episode", type=_positive, default=1, metavar="N", help="which, from 1 (default: %(default)s)"
-    )
+    which = replay.add_mutually_exclusive_group()
+    which.add_argument("--episode", type=_positive, default=1, metavar="N", help="which, from 1 (default: %(default)s)")
+    which.add_argument("--list", action="store_true", help="list the episodes instead, a line each")
     replay.set_defaults(run=_run_replay)
 
 

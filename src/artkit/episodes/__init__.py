@@ -5,6 +5,7 @@ from __future__ import annotations
 from artkit.episodes.episode import Episode
 from artkit.episodes.failure import FailureKind, FailureRecord
 from artkit.episodes.failure_policy import FailurePolicy
+from artkit.episodes.failure_rule import FailureRule
 from artkit.episodes.recorder import Recorder, record
 from artkit.episodes.recording import read_groups, write_groups
 from artkit.episodes.recordings import Recordings, iter_episodes, load_groups
@@ -15,6 +16,7 @@ __all__ = [
     "FailureKind",
     "FailurePolicy",
     "FailureRecord",
+    "FailureRule",
     "Recorder",
     "Recordings",
     "StopReason",

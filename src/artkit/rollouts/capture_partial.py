@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -10,15 +11,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 import openai
 
-from artkit.bridge import error_chain, model_turns, with_recorded_client
+from artkit.bridge import entered_trajectories, error_chain, model_turns, with_recorded_client
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Attempt, Failed
-from artkit.rollouts.ending import fail, finish
+from artkit.rollouts.deadlines import episode_deadline, is_time_left
+from artkit.rollouts.ending import apart, fail, finish
+from artkit.rollouts.exchange_recorder import ExchangeRecorder
 from artkit.rollouts.grouping import as_episode, failure_of
-from artkit.rollouts.recorder import ExchangeRecorder
 from artkit.rollouts.unfinished import unfinished_trajectory
-from artkit.transport import own_cancellation
+from artkit.transport import AbandonedError, own_cancellation, supervise
 
 if TYPE_CHECKING:
     import art
@@ -27,11 +29,18 @@ if TYPE_CHECKING:
 
 __all__ = ["CapturedRollout", "capture_partial"]
 
+# What the function does in `finally` when it is cancelled cannot be told from going on, and must not be cut short.
+_GRACE_S = 2.0
+
 
 def capture_partial(
     fn: Callable[..., Awaitable[art.Trajectory | None]], *, failure_policy: FailurePolicy | None = None
 ) -> CapturedRollout:
     """Wrap a rollout function so that an error after the model's first turn leaves a partial episode.
+
+    A partial episode has the reward, metrics, metadata and logs that the trajectory in hand had when the error came.
+    Where the function had set no reward by then, an episode of a kind of failure that is kept has none (NaN): it is
+    scored by a reward adapter, or else leaves its group as one that could not be scored, and is never taken for a 0.
 
     Args:
         fn: Either `async (model, scenario) -> art.Trajectory`, unchanged: what it asks of `model.openai_client()` is
@@ -74,14 +83,16 @@ class CapturedRollout:
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Attempt:
         """Run the function once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
-        replays = 0
+        replayed: list[FailureKind] = []
         while True:
             attempt = await self._run(model, scenario, member)
             failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
-            if failure is None or not self.failure_policy.replays(failure.kind, after=replays):
+            if failure is None or not is_time_left():
                 break
-            replays += 1
-        return finish(attempt, started_s=started_s, retries=replays) if isinstance(attempt, Episode) else attempt
+            if not self.failure_policy.replays(failure.kind, after=replayed):
+                break
+            replayed.append(failure.kind)
+        return finish(attempt, started_s=started_s, retries=len(replayed)) if isinstance(attempt, Episode) else attempt
 
     async def _run(self, model: art.Model[Any, Any], scenario: Scenario, member: int) -> Attempt:
         began_s = time.time()
@@ -89,40 +100,77 @@ class CapturedRollout:
         recorder = ExchangeRecorder()
         recorded = with_recorded_client(model, recorder)
         arguments = (recorded, scenario, episode) if self.takes_episode else (recorded, scenario)
-        try:
-            with own_cancellation("the rollout", EnvironmentContractError):
-                returned = await self.fn(*arguments)
-            if returned is None and self.takes_episode:
-                returned = episode
-            result = as_episode(returned, scenario, member)
-        except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; the policy sorts it
-            if not model_turns(episode):
-                recorder.write_turns(episode)
-            if not model_turns(episode) and (found := unfinished_trajectory(error, began_s=began_s)) is not None:
-                episode = cast("Episode", as_episode(found, scenario, member))
-            return self._partial(
-                episode, error, recorder.error_behind(error) or _error_of_endpoint(error, model), recorder
-            )
+        with entered_trajectories() as entered:
+            try:
+                returned = await supervise(lambda: self._call(*arguments), grace_s=_GRACE_S)
+                if returned is None and self.takes_episode:
+                    returned = episode
+                result = as_episode(returned, scenario, member)
+            except Exception as error:  # noqa: BLE001  # a user's rollout may raise anything; the policy sorts it
+                own = episode if model_turns(episode) else unfinished_trajectory(error, entered, began_s=began_s)
+                has_reward = any("reward" in one.model_fields_set for one in (episode, own) if one is not None)
+                partial = _partial_of(episode, own, recorder)
+                return self._failed(partial, error, _error_of_endpoint(error, model), recorder, has_reward=has_reward)
         if result is episode:
             _keep_own_reward(episode)
         if isinstance(result, Episode):
             _count(result, recorder)
         return result
 
-    def _partial(
-        self, episode: Episode, error: Exception, behind: BaseException | None, recorder: ExchangeRecorder
+    async def _call(self, *arguments: Any) -> art.Trajectory | None:
+        async with episode_deadline(None, lambda: "the rollout"):
+            with own_cancellation("the rollout", EnvironmentContractError):
+                return await self.fn(*arguments)
+
+    def _failed(
+        self,
+        episode: Episode,
+        error: Exception,
+        behind: BaseException | None,
+        recorder: ExchangeRecorder,
+        *,
+        has_reward: bool,
     ) -> Episode | Failed:
         """Return the episode as one that failed, by the request's error `behind` or else by the function's own."""
+        if isinstance(error, AbandonedError):
+            episode = apart(episode)
+        behind = recorder.error_behind(error) or behind
         if behind is not None:
             kind = self.failure_policy.classify(behind, waiting_for="model")
         else:
             kind = self.failure_policy.classify(error, waiting_for="environment")
         if kind is FailureKind.FATAL or not model_turns(episode):
             return Failed(error, FailureRecord.from_exception(error, kind), behind)
+        if not has_reward and kind is not FailureKind.LIMIT and self.failure_policy.keeps(kind):
+            episode.reward = math.nan
         _keep_own_reward(episode)
-        fail(episode, error, kind)
+        fail(episode, error, kind, request_error=behind)
         _count(episode, recorder)
         return episode
+
+
+def _partial_of(episode: Episode, own: art.Trajectory | None, recorder: ExchangeRecorder) -> Episode:
+    """Return what is left of a rollout.
+
+    Args:
+        episode: What the function was given, or could have been.
+        own: The trajectory that the function was writing, or that ART was capturing; it may be `episode`.
+        recorder: What was asked of the model's client.
+    """
+    if own is episode and model_turns(episode):
+        return episode
+    recorder.write_turns(episode)
+    if own is None or own is episode:
+        return episode
+    if not model_turns(episode):
+        return cast("Episode", as_episode(own, episode.scenario, episode.member))
+    # The requests say best what was said, and the function what it made of that.
+    if "reward" in own.model_fields_set:
+        episode.reward = own.reward
+    episode.metrics = {**own.metrics, **episode.metrics}
+    episode.metadata = {**own.metadata, **episode.metadata}
+    episode.logs = [*own.logs, *episode.logs]
+    return episode
 
 
 def _error_of_endpoint(error: BaseException, model: Any) -> openai.APIError | None:

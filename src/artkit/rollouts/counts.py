@@ -20,6 +20,11 @@ class GatherCounts:
         failed: Rollouts without an episode (they failed before the model's first turn), by kind of failure.
         alike: How many of `lost["reward"]` had no sibling to differ from, so that a relative reward did not compare
             them: they teach nothing, but nothing has failed.
+        causes: What the others failed of, in one line each, and how often; `str(counts)` leaves them out.
+        late_results: Attempts that went on after they were cancelled. Whatever comes of them, and whenever, is
+            discarded; no other number here counts it.
+        abandoned: How many rollouts still ran some time after they were cancelled and were given up.
+        refilled: How many of `started` were played in place of members that had left their group.
     """
 
     started: int = 0
@@ -27,6 +32,10 @@ class GatherCounts:
     lost: Mapping[str, int] = field(default_factory=dict)
     failed: Mapping[str, int] = field(default_factory=dict)
     alike: int = 0
+    causes: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    late_results: int = 0
+    abandoned: int = 0
+    refilled: int = 0
 
     @property
     def failures(self) -> int:
@@ -40,6 +49,10 @@ class GatherCounts:
             lost=Counter(self.lost) + Counter(other.lost),
             failed=Counter(self.failed) + Counter(other.failed),
             alike=self.alike + other.alike,
+            causes=Counter(self.causes) + Counter(other.causes),
+            late_results=self.late_results + other.late_results,
+            abandoned=self.abandoned + other.abandoned,
+            refilled=self.refilled + other.refilled,
         )
 
     def __str__(self) -> str:
@@ -48,4 +61,7 @@ class GatherCounts:
             parts += [f"{count} {name} ({kind})" for kind, count in sorted(counts.items())]
         if self.alike:
             parts.append(f"{self.alike} of these with nothing to compare")
+        for name in ("refilled", "late_results", "abandoned"):
+            if count := getattr(self, name):
+                parts.append(f"{count} {name.replace('_', ' ')}")
         return ", ".join(parts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from typing import TYPE_CHECKING
 
@@ -11,21 +12,40 @@ from artkit.episodes import FailureKind, FailureRecord, StopReason
 if TYPE_CHECKING:
     from artkit.episodes import Episode
 
-__all__ = ["fail", "finish"]
+__all__ = ["apart", "fail", "finish"]
 
 _LIMITS = {StopReason.MAX_TURNS, StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 _CUT_OFF = {StopReason.TRUNCATED, StopReason.CONTEXT_OVERFLOW}
 
 
-def fail(episode: Episode, error: BaseException, kind: FailureKind) -> None:
-    """Write onto a partial episode what ended it."""
-    if kind is FailureKind.LIMIT:
-        episode.stop_reason = StopReason.CONTEXT_OVERFLOW
-        episode.log(f"context overflow: {error}")
-        return
-    episode.failure = FailureRecord.from_exception(error, kind)
+def apart(episode: Episode) -> Episode:
+    """Return the episode as it stands, to which a play that was given up cannot add any more."""
+    own = ("messages_and_choices", "metrics", "metadata", "logs")
+    return episode.model_copy(update={name: copy.copy(getattr(episode, name)) for name in own})
+
+
+def fail(
+    episode: Episode, error: BaseException, kind: FailureKind, *, request_error: BaseException | None = None
+) -> None:
+    """Write onto a partial episode what ended it.
+
+    Args:
+        episode: An episode with a turn of the model's.
+        error: What it failed with.
+        kind: Whose failure that was.
+        request_error: The error of a request to the model that `error` is or came from, if it did.
+    """
+    record = FailureRecord.from_exception(error, kind)
     episode.stop_reason = StopReason.TIMEOUT if isinstance(error, TimeoutError) else StopReason.ERROR
-    episode.log(f"{kind} failure: {episode.failure}")
+    if kind is FailureKind.LIMIT:
+        # A rule of the user's may call anything a limit; what the model's server refuses as one is an overflow.
+        if request_error is not None and not isinstance(error, TimeoutError):
+            episode.stop_reason = StopReason.CONTEXT_OVERFLOW
+        episode.metadata["failure_kind"] = str(kind)
+        episode.log(f"{episode.stop_reason} at a limit: {record}")
+        return
+    episode.failure = record
+    episode.log(f"{kind} failure: {record}")
 
 
 def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
@@ -40,7 +60,7 @@ def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
     """
     episode.stop_reason = episode.stop_reason or StopReason.DONE
     kind = episode.failure.kind if episode.failure else None
-    if kind is None and episode.stop_reason in _LIMITS:
+    if kind is None and (episode.stop_reason in _LIMITS or episode.metadata.get("failure_kind") == FailureKind.LIMIT):
         kind = FailureKind.LIMIT
     own = episode.metrics
     own.setdefault("turns", model_turns(episode))

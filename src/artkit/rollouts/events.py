@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from artkit.episodes import Episode, FailureRecord
 
-__all__ = ["MemberFinished"]
+__all__ = ["GatherNotice", "GatherWaits", "LoopHeldUp", "MemberFinished"]
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,3 +30,42 @@ class MemberFinished:
     seconds: float
     episode: Episode | None
     failure: FailureRecord | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherWaits:
+    """No rollout has ended for a while.
+
+    Attributes:
+        scenario_ids: The scenarios that are being played, in the order they were begun.
+        running: How many rollouts of them.
+        seconds: Since when none has ended.
+    """
+
+    scenario_ids: tuple[str, ...]
+    running: int
+    seconds: float
+
+    def __str__(self) -> str:
+        shown = ", ".join([*self.scenario_ids[:_SHOWN], *(["…"] if len(self.scenario_ids) > _SHOWN else [])])
+        return f"no rollout has ended for {self.seconds:.0f} s; {self.running} are running, of {shown}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopHeldUp:
+    """The event loop was held up, and every rollout with it: something that should have waited, or computed elsewhere.
+
+    Attributes:
+        seconds: For how long.
+        where: The call that did it, such as "game.py:12 in step"; "" where it was many: too many rollouts at once.
+    """
+
+    seconds: float
+    where: str
+
+    def __str__(self) -> str:
+        where = f"by {self.where}" if self.where else "by many rollouts at once"
+        return f"the event loop was held up for {self.seconds:.1f} s {where}; every rollout had to wait"
+
+
+GatherNotice: TypeAlias = GatherWaits | LoopHeldUp

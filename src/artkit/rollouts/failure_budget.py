@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from artkit.bridge import is_serving_unavailable
 from artkit.episodes import FailureKind
+from artkit.episodes.failure_causes import by_count
 from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError
-from artkit.transport import is_connection_failure
+from artkit.transport import is_connection_failure, status_code
 
 if TYPE_CHECKING:
     from artkit.episodes import FailureRecord
 
 __all__ = ["FailureBudget"]
 
-# So many rollouts in a row without a connection, each after its own retries, is an outage and not bad luck.
+# So many rollouts in a row without a connection, each after its own retries, is an outage and not bad luck; and so is
+# every rollout of a smaller gather.
 _OUTAGE_ROLLOUTS = 16
 
 
@@ -38,12 +41,17 @@ class FailureBudget:
             )
         self._rollouts = rollouts
         self._max_exceptions = max_exceptions
-        self._allowed = rollouts if max_exceptions is None else max_exceptions
-        if 0 < self._allowed < 1:
-            self._allowed *= rollouts
+        self._allowed = max_exceptions
+        if max_exceptions is not None and 0 < max_exceptions < 1:
+            self._allowed = max_exceptions * rollouts
         self._kinds: Counter[str] = Counter()
+        self._causes: Counter[str] = Counter()
         self._first: tuple[FailureRecord, BaseException | None] | None = None
         self._unconnected = 0
+
+    def add(self, rollouts: int) -> None:
+        """Note that so many more are started, in place of some that failed. No more may fail for that."""
+        self._rollouts += rollouts
 
     def succeed(self) -> None:
         """Note a rollout that did not fail."""
@@ -59,8 +67,7 @@ class FailureBudget:
 
         Args:
             record: What went wrong.
-            error: The exception, where there was no episode; an episode that broke off says nothing of whether the
-                server can be reached now.
+            error: The exception, where there was no episode.
             request_error: The error of a request to the model that `error` is or came from, if it did.
 
         Raises:
@@ -68,28 +75,47 @@ class FailureBudget:
             AllRolloutsFailedError: No rollout is left that could succeed, or more failed than allowed.
         """
         self._kinds[str(record.kind)] += 1
+        self._causes[record.headline] += 1
         self._first = self._first or (record, error)
-        first, cause = self._first
         if record.kind is FailureKind.FATAL:
+            is_of_model = request_error is not None or (error is not None and is_serving_unavailable(error))
             raise OutageError(
                 f"a rollout met a failure that no other can escape: {record}",
-                "check the model's name, its inference_base_url and inference_api_key, and that its server runs",
+                "check the model's name, its inference_base_url and inference_api_key, and that its server runs"
+                if is_of_model
+                else "mend it and start again: the run resumes; or change the rule that calls it fatal",
             ) from error
-        if error is not None:
-            is_unconnected = request_error is not None and is_connection_failure(request_error)
-            self._unconnected = self._unconnected + 1 if is_unconnected else 0
-        if self._unconnected >= _OUTAGE_ROLLOUTS:
+        self._note_connection(record, request_error)
+        self._stop_if_spent()
+
+    def _note_connection(self, record: FailureRecord, request_error: BaseException | None) -> None:
+        # A refusal is an answer. What else went wrong says nothing of whether the server can be reached now.
+        if request_error is None:
+            return
+        if status_code(request_error) is not None:
+            self._unconnected = 0
+        if not is_connection_failure(request_error):
+            return
+        self._unconnected += 1
+        if self._unconnected >= min(_OUTAGE_ROLLOUTS, self._rollouts):
+            who = "the only rollout" if self._rollouts == 1 else f"{self._unconnected} rollouts in a row"
             raise OutageError(
-                f"{self._unconnected} rollouts in a row found no connection to the model's server: {record}",
+                f"{who} found no connection to the model's server: {record}",
                 "see that the server runs and can be reached, then start again: the run resumes",
-            ) from error
-        failed = self._kinds.total()
-        if failed == self._rollouts or failed > self._allowed:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._kinds.items()))
-            limit = "" if failed == self._rollouts else f", more than max_exceptions={self._max_exceptions!r} allows"
-            where = f" ({first.where})" if first.where else ""
-            raise AllRolloutsFailedError(
-                f"{failed}/{self._rollouts} rollouts failed ({kinds}){limit}; the first: {first}{where}",
-                "mend the first cause; `gathered` of this error has every traceback: `failure.traceback` of an episode "
-                "in its `lost`, and `traceback` of what is in `group.exceptions` of its `groups`",
-            ) from cause
+            ) from request_error
+
+    def _stop_if_spent(self) -> None:
+        failed, allowed = self._kinds.total(), self._allowed
+        is_every_one = failed == self._rollouts
+        if self._first is None or not (is_every_one or (allowed is not None and failed > allowed)):
+            return
+        first, cause = self._first
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(self._kinds.items()))
+        limit = "" if is_every_one else f", more than max_exceptions={self._max_exceptions!r} allows"
+        where = f" ({first.where})" if first.where else ""
+        causes = f"; all of them: {by_count(self._causes)}" if len(self._causes) > 1 else ""
+        raise AllRolloutsFailedError(
+            f"{failed}/{self._rollouts} rollouts failed ({kinds}){limit}; the first: {first}{where}{causes}",
+            "mend the first cause; `gathered` of this error has every traceback: `failure.traceback` of an episode "
+            "in its `lost`, and `traceback` of what is in `group.exceptions` of its `groups`",
+        ) from cause

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import art
 
 from artkit.bridge import group_exception
-from artkit.episodes import Episode
+from artkit.episodes import Episode, FailureRecord
 from artkit.errors import EnvironmentContractError
 from artkit.rewards import note_lost
-from artkit.rollouts.attempt import Attempt, Failed
 
 if TYPE_CHECKING:
-    from artkit.episodes import FailurePolicy, FailureRecord
+    from artkit.episodes import FailurePolicy
     from artkit.scenarios import Scenario
 
 __all__ = ["as_episode", "build_group", "failure_of"]
@@ -49,18 +48,23 @@ def failure_of(trajectory: art.Trajectory) -> FailureRecord | None:
 
 
 def build_group(
-    scenario: Scenario, members: Sequence[Attempt], policy: FailurePolicy
+    scenario: Scenario, members: Iterable[art.Trajectory | FailureRecord], policy: FailurePolicy
 ) -> tuple[art.TrajectoryGroup, list[art.Trajectory]]:
     """Return the group of what may be trained on, in member order, and the episodes that left it.
 
     The cause of everything that is not in the group is among its exceptions, so ART's `exception_rate` counts it.
+
+    Args:
+        scenario: What was played.
+        members: The episodes in order, and in the place of one that was not to be had the failure.
+        policy: Says which failures stay.
     """
     kept: list[art.Trajectory] = []
     lost: list[art.Trajectory] = []
     causes: list[FailureRecord] = []
     for member in members:
-        if isinstance(member, Failed):
-            causes.append(member.record)
+        if isinstance(member, FailureRecord):
+            causes.append(member)
         elif (failure := failure_of(member)) is None or policy.keeps(failure.kind):
             kept.append(member)
         else:

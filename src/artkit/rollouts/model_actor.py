@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from artkit.environments import Action
-from artkit.transport import SamplingRequest, complete_with_retry
+from artkit.bridge.safe_values import safe_number
+from artkit.environments.action import parse_arguments, written_calls
+from artkit.transport import RetryPolicy, SamplingRequest, complete_with_retry
 
 if TYPE_CHECKING:
     import art
@@ -13,11 +14,14 @@ if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
     from openai.types.chat.chat_completion import Choice
 
-    from artkit.episodes import Episode
+    from artkit.episodes import Episode, FailurePolicy
     from artkit.rollouts.sampling import Sampling
     from artkit.transport import SamplingClient
 
 __all__ = ["ModelActor"]
+
+# Mistral's word, Anthropic's and Gemini's, Z.ai's, and that of OpenAI's newer interface; gateways pass them on.
+_OTHER_WORDS = frozenset({"model_length", "max_tokens", "max_output_tokens", "model_context_window_exceeded"})
 
 
 class ModelActor:
@@ -35,7 +39,7 @@ class ModelActor:
         *,
         sampling: Sampling,
         request_timeout_s: float | None,
-        max_retries: int,
+        failure_policy: FailurePolicy,
         replay: int = 0,
     ) -> None:
         self.retries = 0
@@ -45,7 +49,8 @@ class ModelActor:
         self._trainable = model.trainable
         self._sampling = sampling
         self._request_timeout_s = request_timeout_s
-        self._max_retries = max_retries
+        self._failure_policy = failure_policy
+        self._retry_policy = RetryPolicy(budget_s=failure_policy.retry_budget_s)
         self._replay = replay
 
     async def act(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, turn: int) -> Choice:
@@ -66,26 +71,35 @@ class ModelActor:
         completion = await complete_with_retry(
             self._client,
             request,
-            max_retries=self._max_retries,
+            max_retries=self._failure_policy.max_retries,
+            policy=self._retry_policy,
+            may_retry=self._failure_policy.resends,
             on_retry=self._count_retry,
             on_discard=self._count_tokens,
         )
         self._count_tokens(completion)
         choice = completion.choices[0]
-        if self._is_cut_off(choice, completion.usage):
-            self._episode.log(
-                f"turn {turn}: finish_reason={choice.finish_reason!r} became 'length', for the reply ends inside a "
-                f"tool call, at its limit of {sampling.max_completion_tokens} tokens"
-            )
+        if (why := self._why_cut_off(choice, completion.usage)) is not None:
+            self._episode.log(f"turn {turn}: finish_reason={choice.finish_reason!r} became 'length', for {why}")
             return choice.model_copy(update={"finish_reason": "length"})
         return choice
 
-    def _is_cut_off(self, choice: Choice, usage: CompletionUsage | None) -> bool:
-        """Whether the reply ends inside a tool call at its token limit, which some servers call "tool_calls" too."""
-        limit = self._sampling.max_completion_tokens
-        if choice.finish_reason == "length" or usage is None or limit is None or usage.completion_tokens < limit:
-            return False
-        return any(call.error for call in Action(choice.message).tool_calls)
+    def _why_cut_off(self, choice: Choice, usage: CompletionUsage | None) -> str | None:
+        """Return why the reply was cut off at its token limit, where its server does not say so in OpenAI's word."""
+        if choice.finish_reason == "length":
+            return None
+        if str(choice.finish_reason).casefold() in _OTHER_WORDS:
+            return "that is what it means"
+        extra = self._sampling.extra_body
+        limits = [self._sampling.max_completion_tokens, extra.get("max_completion_tokens"), extra.get("max_tokens")]
+        limit = min(filter(None, limits), default=None)
+        if limit is None or _tokens(usage, "completion_tokens") < limit:
+            return None
+        # Some servers call it "tool_calls" too. Of a call that ends after its name there are no arguments at all.
+        calls = written_calls(choice.message)
+        if any(not call.arguments.strip() or parse_arguments(call.arguments)[1] for call in calls):
+            return f"the reply ends inside a tool call, at its limit of {limit} tokens"
+        return None
 
     def _count_retry(self) -> None:
         self.retries += 1
@@ -94,5 +108,10 @@ class ModelActor:
         if completion.usage is None:
             return
         metrics = self._episode.metrics
-        metrics["prompt_tokens"] = metrics.get("prompt_tokens", 0) + completion.usage.prompt_tokens
-        metrics["completion_tokens"] = metrics.get("completion_tokens", 0) + completion.usage.completion_tokens
+        for name in ("prompt_tokens", "completion_tokens"):
+            metrics[name] = metrics.get(name, 0) + _tokens(completion.usage, name)
+
+
+def _tokens(usage: CompletionUsage | None, name: str) -> float:
+    """Return a count of the server's; 0 where it leaves it out, or sends null for it."""
+    return safe_number(getattr(usage, name, None)) or 0

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from artkit.episodes import Episode, FailureKind, Recordings, load_groups
+from artkit.episodes import Episode, FailureKind, Recordings
+from artkit.episodes.recordings import load_parts
 from artkit.rollouts.scoring import GroupReward, score_group
 
 if TYPE_CHECKING:
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
 __all__ = ["RescoredGroups", "rescore"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RescoredGroups:
-    """What a new reward made of old episodes.
+    """What a new reward made of old episodes; it prints as a line to read.
 
     Attributes:
         groups: One per recorded group, in order; members that could not be scored have left it, with their causes in
@@ -33,6 +34,18 @@ class RescoredGroups:
     unscored: list[art.Trajectory]
     lost: list[art.Trajectory]
 
+    def __str__(self) -> str:
+        scored = sum(len(group.trajectories) for group in self.groups)
+        episodes = _count(scored + len(self.unscored), "episode")
+        parts = [f"{scored} of {episodes} rescored in {_count(len(self.groups), 'group')}"]
+        if self.unscored:
+            failures = [one.failure for one in self.unscored if isinstance(one, Episode) and one.failure]
+            first = f", the first by {failures[0]}" if failures else ""
+            parts.append(f"{len(self.unscored)} could not be scored{first}")
+        if self.lost:
+            parts.append(f"{len(self.lost)} had been lost before")
+        return "; ".join(parts)
+
 
 async def rescore(recordings: Recordings, reward: GroupReward, *, scenarios: Iterable[Scenario] = ()) -> RescoredGroups:
     """Score recorded episodes with `reward`; no model plays, and what was given stays as it is.
@@ -43,7 +56,7 @@ async def rescore(recordings: Recordings, reward: GroupReward, *, scenarios: Ite
         recordings: A path, groups or episodes that were loaded, or several of these.
         reward: A `RewardAdapter`, or any callable that fits ART's `after_each`.
         scenarios: The scenario objects, for rewards that look at them; without them a scenario that was read from a
-            file is a dict of its fields.
+            file is one equal to it, or a dict of its fields where its class is not loaded.
 
     Raises:
         ConfigurationError: `recordings` is none.
@@ -56,14 +69,23 @@ async def rescore(recordings: Recordings, reward: GroupReward, *, scenarios: Ite
     >>> rescored = asyncio.run(rescore(old, ProgrammaticReward(lambda episode: 1.0)))
     >>> rescored.groups[0].trajectories[0].reward, old.reward
     (1.0, 0.0)
+    >>> print(rescored)
+    1 of 1 episode rescored in 1 group
     """
-    loaded, loaded_lost = load_groups(recordings, scenarios)
-    groups, lost = [_copy(group) for group in loaded], [copy.deepcopy(episode) for episode in loaded_lost]
-    still_lost = [episode for episode in lost if not _rejoins(episode, groups)]
+    groups: list[art.TrajectoryGroup] = []
+    still_lost: list[art.Trajectory] = []
+    for loaded, lost in load_parts(recordings, scenarios):
+        copied = [_copy(group) for group in loaded]
+        still_lost += [episode for episode in map(copy.deepcopy, lost) if not _rejoins(episode, copied)]
+        groups += copied
     unscored: list[art.Trajectory] = []
     for group in groups:
         unscored += await score_group(group, reward)
-    return RescoredGroups(groups, unscored, still_lost)
+    return RescoredGroups(groups=groups, unscored=unscored, lost=still_lost)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _rejoins(episode: art.Trajectory, groups: list[art.TrajectoryGroup]) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
@@ -12,10 +11,11 @@ from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Failed
-from artkit.rollouts.ending import fail, finish
+from artkit.rollouts.deadlines import episode_deadline, is_time_left
+from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
 from artkit.rollouts.sampling import Limits, Sampling
-from artkit.transport import own_cancellation, sampling_session
+from artkit.transport import AbandonedError, ConcurrencyLimit, own_cancellation, sampling_session
 
 if TYPE_CHECKING:
     import art
@@ -53,6 +53,7 @@ class Rollout:
     sampling: Sampling = dataclasses.field(default_factory=Sampling)
     limits: Limits = dataclasses.field(default_factory=Limits)
     failure_policy: FailurePolicy = dataclasses.field(default_factory=FailurePolicy)
+    _step_slots: ConcurrencyLimit = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.environment, Environment) or not callable(self.environment):
@@ -60,6 +61,7 @@ class Rollout:
                 f"environment={self.environment!r} cannot make a fresh environment for each episode",
                 "pass the class, or a function without arguments that returns a new instance",
             )
+        object.__setattr__(self, "_step_slots", ConcurrencyLimit(self.limits.max_concurrent_steps))
 
     async def __call__(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode:
         """Play `scenario` once.
@@ -78,19 +80,22 @@ class Rollout:
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode | Failed:
         """Play `scenario` once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
-        replays = retries = 0
+        retries = 0
+        replayed: list[FailureKind] = []
         async with sampling_session(model) as client:
             while True:
-                attempt, request_retries = await self._play(client, model, scenario, member, replays)
+                attempt, request_retries = await self._play(client, model, scenario, member, len(replayed))
                 retries += request_retries
                 failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
-                if failure is None or not self.failure_policy.replays(failure.kind, after=replays):
+                if failure is None or not is_time_left():
                     break
-                replays += 1
+                if not self.failure_policy.replays(failure.kind, after=replayed):
+                    break
+                replayed.append(failure.kind)
         if isinstance(attempt, Failed):
             return attempt
         attempt.reward = attempt.environment_reward
-        return finish(attempt, started_s=started_s, retries=retries + replays)
+        return finish(attempt, started_s=started_s, retries=retries + len(replayed))
 
     async def _play(
         self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int, replay: int
@@ -112,7 +117,7 @@ class Rollout:
             episode,
             sampling=self.sampling,
             request_timeout_s=limits.request_timeout_s,
-            max_retries=policy.max_retries,
+            failure_policy=policy,
             replay=replay,
         )
         game = Play(
@@ -121,32 +126,27 @@ class Rollout:
             episode,
             max_turns=limits.max_turns,
             step_timeout_s=limits.tool_timeout_s,
+            turn_timeout_s=limits.turn_timeout_s,
             stop_when_truncated=limits.stop_when_truncated,
+            step_slots=self._step_slots,
         )
-        deadline = asyncio.timeout(limits.episode_timeout_s)
 
         async def run() -> None:
-            async with deadline:
+            async with episode_deadline(limits.episode_timeout_s, lambda: f"the {game.waiting_for}"):
                 await game.run()
 
         try:
             with own_cancellation("the rollout", EnvironmentContractError):
                 await run_then_close(run, environment, episode, close_timeout_s=limits.tool_timeout_s)
         except Exception as error:  # noqa: BLE001  # environments and servers raise anything; the policy sorts it
-            if deadline.expired():
-                late = f"the episode passed its {limits.episode_timeout_s} s while waiting for the {game.waiting_for}"
-                error = _caused(TimeoutError(late), error)
+            if isinstance(error, AbandonedError):
+                episode = apart(episode)
             kind = policy.classify(error, waiting_for=game.waiting_for)
             if kind is FailureKind.FATAL or not episode.metrics.get("turns"):
                 return _failed(error, kind, is_request=game.waiting_for == "model"), actor.retries
-            fail(episode, error, kind)
+            fail(episode, error, kind, request_error=error if game.waiting_for == "model" else None)
         return episode, actor.retries
 
 
 def _failed(error: Exception, kind: FailureKind, *, is_request: bool = False) -> Failed:
     return Failed(error, FailureRecord.from_exception(error, kind), error if is_request else None)
-
-
-def _caused(error: Exception, cause: Exception) -> Exception:
-    error.__cause__ = cause
-    return error

@@ -77,7 +77,10 @@ class Limits:
         max_turns: Replies of the model; the smaller of this and the environment's own holds. None adds no limit.
         request_timeout_s: One request to the model, from its sending to its last byte.
         tool_timeout_s: One `step` of the environment, or each tool call in a `ToolEnvironment`; and one `close`.
-        episode_timeout_s: The whole episode, retries of requests included. None means no limit, for each of the three.
+        turn_timeout_s: One turn: the request to the model with its retries, and the environment's `step`.
+        episode_timeout_s: The whole episode, retries of requests included. None means no limit, for each of the four.
+        max_concurrent_steps: `step`s at once, and so replies whose tools run, over all episodes of a `Rollout`. None
+            means no limit beside that of the gather. Deadlines of turn and episode run on while one waits for its turn.
         stop_when_truncated: Whether the first reply that was cut off at its token limit ends the episode. If not, it
             goes to the environment's `step`, with the finish reason "length".
 
@@ -88,11 +91,14 @@ class Limits:
     max_turns: int | None = None
     request_timeout_s: float | None = 300.0
     tool_timeout_s: float | None = 60.0
+    turn_timeout_s: float | None = None
     episode_timeout_s: float | None = 1800.0
+    max_concurrent_steps: int | None = None
     stop_when_truncated: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("max_turns", "request_timeout_s", "tool_timeout_s", "episode_timeout_s"):
+        timeouts = ("request_timeout_s", "tool_timeout_s", "turn_timeout_s", "episode_timeout_s")
+        for name in ("max_turns", *timeouts, "max_concurrent_steps"):
             value = getattr(self, name)
             if value is not None and not value > 0:
                 raise ConfigurationError(f"{name}={value!r} is not positive", "give more than 0, or None for no limit")

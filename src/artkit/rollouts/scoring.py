@@ -14,7 +14,7 @@ from artkit.bridge.safe_values import safe_number
 from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import ArtkitError, RewardError
 from artkit.rewards import RewardAdapter, note_lost
-from artkit.transport import own_cancellation
+from artkit.transport import own_cancellation, supervise
 
 __all__ = ["GroupReward", "score_group"]
 
@@ -27,6 +27,8 @@ It returns the group; None means that the group could not be scored.
 """
 
 
+# A judge may have something to close when it is cancelled.
+_GRACE_S = 2.0
 _HINT = "a function of one episode is given as ProgrammaticReward(function)"
 
 
@@ -54,10 +56,13 @@ async def score_group(group: art.TrajectoryGroup, reward: GroupReward | None) ->
 
 
 async def _score(group: art.TrajectoryGroup, members: list[art.Trajectory], reward: GroupReward) -> None:
-    try:
+    async def call() -> art.TrajectoryGroup | None:
         with own_cancellation("the reward", RewardError):
             answer = reward(group)
-            scored = await answer if inspect.isawaitable(answer) else answer
+            return await answer if inspect.isawaitable(answer) else answer
+
+    try:
+        scored = await supervise(call, grace_s=_GRACE_S)
     except Exception as error:
         is_cancelled = isinstance(error.__cause__, asyncio.CancelledError)
         if isinstance(reward, RewardAdapter) or (isinstance(error, ArtkitError) and not is_cancelled):

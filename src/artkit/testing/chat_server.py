@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import json
 import secrets
+import socket
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
@@ -70,6 +72,7 @@ class ChatServer:
         self._in_flight = 0
         self._runner: web.AppRunner | None = None
         self._port: int | None = None
+        self._closed_port: socket.socket | None = None
         self._thread: _LoopThread | None = None
 
     @property
@@ -106,11 +109,16 @@ class ChatServer:
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", 0).start()
         self._port = self._runner.addresses[0][1]
+        # Bound and never listened on: whoever connects is refused, and no other program can take it.
+        self._closed_port = socket.socket()
+        self._closed_port.bind(("127.0.0.1", 0))
 
     async def close(self) -> None:
         """Stop listening and end every request; idempotent."""
         if self._runner is not None:
             runner, self._runner, self._port = self._runner, None, None
+            if self._closed_port is not None:
+                self._closed_port.close()
             await runner.cleanup()
 
     async def __aenter__(self) -> Self:
@@ -154,6 +162,11 @@ class ChatServer:
             await asyncio.sleep(reply.delay_s)
         finally:
             self._in_flight -= 1
+        if reply.drop == "refused" and self._closed_port is not None:
+            port = self._closed_port.getsockname()[1]
+            return web.Response(
+                status=web.HTTPTemporaryRedirect.status_code, headers={"Location": f"http://127.0.0.1:{port}/v1"}
+            )
         return await _send(reply, request, body, number)
 
     def _refusal(self, request: web.Request) -> web.Response | None:
@@ -193,11 +206,14 @@ async def _send(reply: Reply, request: web.Request, body: Mapping[str, Any], num
         text = json.dumps(completion_body(reply, body, number=number))
     headers = {"Content-Type": "application/json", **reply.headers}
     payload = text.encode()
-    if reply.drop != "mid body":
+    if reply.drop not in {"mid body", "stalled"}:
         return web.Response(body=payload, status=reply.status, headers=headers)
     response = web.StreamResponse(status=reply.status, headers={**headers, "Content-Length": str(len(payload))})
-    await response.prepare(request)
-    await response.write(payload[: len(payload) // 2])
+    with contextlib.suppress(ConnectionError):  # the client was faster
+        await response.prepare(request)
+        await response.write(payload[: len(payload) // 2])
+    if reply.drop == "stalled":
+        await asyncio.Event().wait()  # ended by the client that hangs up, or by `close`
     _hang_up(request)
     return response
 

@@ -24,7 +24,9 @@ class Reply:
         status: The HTTP status; from 400 on the answer is an error.
         headers: Further headers, such as `{"Retry-After": "1"}`.
         error: The text of an error, or its whole object.
-        drop: Hang up "before" answering, or in the "mid body" of the answer.
+        drop: How the wire breaks: the connection is "refused" (by a port that the client is sent on to, as this server
+            has accepted its own by then), the server hangs up "before" answering or in the "mid body" of the answer, or
+            sends half of it and is then "stalled" until the client gives up.
         raw_body: Sent instead of everything above: a text as it stands, a mapping as JSON.
         token_ids: The ids of the sampled tokens; None makes one per character.
         prompt_token_ids: The ids of the prompt; None makes one per character of the rendered messages.
@@ -42,7 +44,7 @@ class Reply:
     status: int = field(default=200, kw_only=True)
     headers: Mapping[str, str] = field(default_factory=dict, kw_only=True)
     error: str | Mapping[str, Any] | None = field(default=None, kw_only=True)
-    drop: Literal["before", "mid body"] | None = field(default=None, kw_only=True)
+    drop: Literal["refused", "before", "mid body", "stalled"] | None = field(default=None, kw_only=True)
     raw_body: str | Mapping[str, Any] | None = field(default=None, kw_only=True)
     token_ids: Sequence[int] | None = field(default=None, kw_only=True)
     prompt_token_ids: Sequence[int] | None = field(default=None, kw_only=True)

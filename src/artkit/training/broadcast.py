@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from artkit.tracking import RolloutFinished, Tracker, TrackingEvent, Warned
+from artkit.rollouts import GatherWaits
+from artkit.secrets import scrub_values
+from artkit.tracking import LoopBlocked, RolloutFinished, Tracker, TrackingEvent, Waiting, Warned
 from artkit.training.tokens import completion_tokens
 
 if TYPE_CHECKING:
-    from artkit.rollouts import MemberFinished
+    from artkit.rollouts import GatherNotice, MemberFinished
 
 __all__ = ["Broadcast"]
 
 
 class Broadcast:
-    """Hands every event to every tracker. One that raises is left out from then on: it must not cost a run."""
+    """Hands every event to every tracker, without secrets: a tracker may send it anywhere.
+
+    One that raises is left out from then on: it must not cost a run.
+    """
 
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self._trackers = list(trackers)
         self._all = list(trackers)
 
     def __call__(self, event: TrackingEvent) -> None:
+        event = _without_secrets(event)
         working: list[Tracker] = []
         failures: list[str] = []
         for tracker in self._trackers:
@@ -46,6 +53,13 @@ class Broadcast:
             with contextlib.suppress(Exception):  # the run has its result by now
                 getattr(tracker, "close", lambda: None)()
 
+    def notice(self, notice: GatherNotice) -> None:
+        """Pass on that no rollout ends, or that the event loop does not turn."""
+        if isinstance(notice, GatherWaits):
+            self(Waiting(scenarios=notice.scenario_ids, running=notice.running, seconds=notice.seconds))
+        else:
+            self(LoopBlocked(seconds=notice.seconds, where=notice.where))
+
     def member(self, split: str, event: MemberFinished) -> None:
         """Pass on the end of a rollout."""
         self(
@@ -58,3 +72,9 @@ class Broadcast:
                 tokens=completion_tokens(event.episode) if event.episode else 0,
             )
         )
+
+
+def _without_secrets(event: TrackingEvent) -> TrackingEvent:
+    texts = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
+    changed = {name: safe for name, value in texts.items() if (safe := scrub_values(value)) is not value}
+    return dataclasses.replace(event, **changed) if changed else event

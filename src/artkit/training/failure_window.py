@@ -1,12 +1,14 @@
-"""The failure rate over the last episodes."""
+"""How many of the last episodes failed."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from artkit.episodes import Episode
+from artkit.episodes.failure_causes import by_count
 from artkit.errors import NothingToCompareError, OutageError
+from artkit.rollouts import GatherCounts
 
 if TYPE_CHECKING:
     from artkit.rollouts import GatheredGroups
@@ -20,39 +22,45 @@ class FailureWindow:
     """Watches the last episodes that were attempted, those that could not be scored included.
 
     Whole gathers are looked at, the newest that make up at least 100 episodes: which of a gather came last says
-    nothing. Nothing is judged before there are 100.
+    nothing. The share is not judged before there are 100; the count is from the first.
 
     Args:
         max_rate: The share that may fail, in [0, 1].
+        max_failures: How many may fail; None is no limit.
 
     Attributes:
         cause: What the last failure was, in words; empty before the first.
     """
 
-    def __init__(self, max_rate: float) -> None:
+    def __init__(self, max_rate: float, max_failures: int | None = None) -> None:
         self._max_rate = max_rate
-        self._gathers: deque[tuple[int, int]] = deque()  # failed and started, oldest first
+        self._max_failures = max_failures
+        self._gathers: deque[GatherCounts] = deque()  # oldest first
         self.cause = ""
 
     def note(self, gathered: GatheredGroups) -> None:
         """Take in one gather.
 
         Raises:
-            OutageError: Too many of the last episodes failed; names a cause and the counts.
+            OutageError: Too many of the last episodes failed; names the causes by count.
         """
-        counts = gathered.counts
-        self._gathers.append((counts.failures, counts.started))
+        self._gathers.append(gathered.counts)
         self.cause = last_cause(gathered) or self.cause
-        attempted = sum(started for _, started in self._gathers)
-        while attempted - self._gathers[0][1] >= _WINDOW:
-            attempted -= self._gathers.popleft()[1]
-        failed = sum(failed for failed, _ in self._gathers)
-        if attempted >= _WINDOW and failed > self._max_rate * attempted:
-            raise OutageError(
-                f"{failed} of the last {attempted} episodes failed, more than max_failure_rate={self._max_rate:g} "
-                f"allows; the last cause: {self.cause}",
-                "mend the cause and start again: the run resumes; or raise max_failure_rate",
-            )
+        attempted = sum(counts.started for counts in self._gathers)
+        while attempted - self._gathers[0].started >= _WINDOW:
+            attempted -= self._gathers.popleft().started
+        seen = sum(self._gathers, GatherCounts())
+        if self._max_failures is not None and seen.failures > self._max_failures:
+            self._stop(seen, f"max_recent_failures={self._max_failures}")
+        if attempted >= _WINDOW and seen.failures > self._max_rate * attempted:
+            self._stop(seen, f"max_failure_rate={self._max_rate:g}")
+
+    def _stop(self, seen: GatherCounts, limit: str) -> NoReturn:
+        raise OutageError(
+            f"{seen.failures} of the last {seen.started} episodes failed, more than {limit} allows: "
+            f"{by_count(seen.causes)}",
+            f"mend the first cause and start again: the run resumes; or raise {limit.partition('=')[0]}",
+        )
 
 
 def last_cause(gathered: GatheredGroups) -> str:

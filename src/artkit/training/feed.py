@@ -56,7 +56,10 @@ class Feed:
 
     @property
     def fingerprint(self) -> str:
-        """Names the data: equal where the same batches would come."""
+        """Names the data: equal where the same batches would come.
+
+        Those of an open-ended source nobody knows beforehand. What came before a batch, the cursor of the batch tells.
+        """
         if isinstance(self.source, ScenarioOrder):
             return self.source.fingerprint
         return "open-ended"
@@ -84,6 +87,18 @@ class Feed:
                 "the scenario that a smoke test takes from an open-ended source would be missing from the run",
                 "give the source a method seek(n), or make the smoke test with a trainer over a list",
             )
+
+    async def first(self, count: int) -> Sequence[Scenario]:
+        """Return scenarios to try things on: all where they are known, else the first `count` if that loses none."""
+        if isinstance(self.source, ScenarioOrder) or not self.source.can_seek:
+            return self.scenarios
+        found: list[Scenario] = []
+        async with contextlib.aclosing(self._one_by_one(Cursor())) as source:
+            async for batch in source:
+                found += batch.items
+                if len(found) >= count:
+                    break
+        return found
 
     @contextlib.asynccontextmanager
     async def reader(self, start: Cursor) -> AsyncIterator[Reader]:

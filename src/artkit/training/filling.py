@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-import functools
-from collections import Counter
+import math
+import time
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -12,13 +14,16 @@ from typing import TYPE_CHECKING
 from artkit.episodes import FailureKind, read_groups, write_groups
 from artkit.errors import AllRolloutsFailedError, OutageError, RewardError
 from artkit.rewards import FilterResult
-from artkit.rollouts import GatheredGroups, gather_groups
+from artkit.rollouts import GatherCounts, GatheredGroups, attempting, gather_groups
+from artkit.rollouts.grouping import build_group
 from artkit.tracking import Warned
 from artkit.training.failure_window import last_cause
 
 if TYPE_CHECKING:
     import art
 
+    from artkit.episodes import Episode, FailurePolicy
+    from artkit.rollouts import MemberFinished
     from artkit.scenarios import Cursor, Scenario
     from artkit.training.broadcast import Broadcast
     from artkit.training.parts import Parts
@@ -94,11 +99,7 @@ class FilledBatch:
     def take(self, drawn: Drawn, cursor: Cursor, gathered: GatheredGroups, filtered: FilterResult) -> None:
         """Add the groups of `drawn`."""
         self.epoch, self.ends_epoch, self.cursor = drawn.epoch, drawn.is_epoch_end, cursor
-        self.sampled = GatheredGroups(
-            [*self.sampled.groups, *gathered.groups],
-            [*self.sampled.lost, *gathered.lost],
-            self.sampled.counts + gathered.counts,
-        )
+        self.sampled += gathered
         self.dropped += filtered.dropped
         self.drop_counts.update(filtered.counts)
         for group in filtered.kept:
@@ -159,7 +160,7 @@ class Filler:
             OutageError: A service is gone.
             RewardError: The reward broke its contract, or was told to raise.
 
-        What was played by then is in a recording called "failed".
+        What was played by then is in a recording called "failed", or "interrupted" where this is cancelled.
         """
         size = self._parts.settings.groups_per_step
         batch = FilledBatch(
@@ -169,10 +170,12 @@ class Filler:
         batch.ends_epoch = bool(batch.carried) and reader.cursor.epoch > batch.epoch
         wanted = 0 if batch.ends_epoch else size - len(batch.carried)
         budget = self._parts.settings.max_extra_groups
+        timeout_s = self._parts.settings.step_timeout_s
+        ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
         while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
-            gathered = await self._gather(batch, drawn.items)
+            gathered = await self._gather(batch, drawn.items, ends_s - time.monotonic())
             batch.take(drawn, reader.cursor, gathered, self._filter(gathered.groups))
-            wanted = batch.wanted(budget)
+            wanted = batch.wanted(budget) if time.monotonic() < ends_s else 0
             budget -= wanted
         if not batch.sampled.groups and not batch.carried:
             return None
@@ -191,9 +194,16 @@ class Filler:
         filters = self._parts.filters
         return FilterResult(kept=list(groups), dropped=[]) if filters is None else filters.apply(groups)
 
-    async def _gather(self, batch: FilledBatch, scenarios: Sequence[Scenario]) -> GatheredGroups:
+    async def _gather(self, batch: FilledBatch, scenarios: Sequence[Scenario], timeout_s: float) -> GatheredGroups:
         parts, settings = self._parts, self._parts.settings
         is_refill = bool(batch.sampled.groups)
+        finished: list[Episode] = []
+
+        def on_event(event: MemberFinished) -> None:
+            if event.episode is not None:
+                finished.append(event.episode)
+            self._tell.member("train", event)
+
         try:
             with self._rows.costs("train"):
                 gathered = await gather_groups(
@@ -204,16 +214,22 @@ class Filler:
                     reward=parts.reward,
                     max_exceptions=None if is_refill else settings.max_exceptions,
                     max_concurrent=settings.max_concurrent,
-                    on_event=functools.partial(self._tell.member, "train"),
+                    timeout_s=None if timeout_s == math.inf else timeout_s,
+                    on_event=on_event,
+                    on_notice=self._tell.notice,
                 )
+        except asyncio.CancelledError:
+            policy = attempting(parts.rollout).failure_policy
+            self._record("interrupted", batch, _grouped(scenarios, finished, policy))
+            raise
         except AllRolloutsFailedError as error:
             # A refill may be a single scenario: that all of it failed says little of the others.
             if not is_refill or error.gathered is None:
-                self._record_failed(batch, error.gathered)
+                self._record("failed", batch, error.gathered)
                 raise
             gathered = error.gathered
         except (OutageError, RewardError) as error:
-            self._record_failed(batch, error.gathered)
+            self._record("failed", batch, error.gathered)
             raise
         if is_refill:
             self._check_exceptions(batch, gathered)
@@ -227,16 +243,25 @@ class Filler:
         allowed = limit * counts.started if 0 < limit < 1 else limit
         failed = sum(counts.failed.values()) + sum(counts.lost.values()) - counts.lost.get(FailureKind.REWARD, 0)
         if failed > allowed:
-            self._record_failed(batch, gathered)
+            self._record("failed", batch, gathered)
             raise AllRolloutsFailedError(
                 f"{failed} of the {counts.started} rollouts of a step failed, more than max_exceptions={limit!r} "
                 f"allows; the last cause: {last_cause(gathered)}",
                 'mend the cause; the recording called "failed" has every traceback',
             )
 
-    def _record_failed(self, batch: FilledBatch, gathered: GatheredGroups | None) -> None:
-        """Keep what was played for a batch that fails: it was paid for, and is the place to look for the cause."""
-        if gathered is not None:
+    def _record(self, name: str, batch: FilledBatch, gathered: GatheredGroups | None) -> None:
+        """Keep what was played for a batch that comes to nothing: it was paid for, and may hold the cause."""
+        if gathered is not None and (played := batch.sampled + gathered).counts.started:
             with contextlib.suppress(OSError):
-                groups = [*batch.sampled.groups, *gathered.groups]
-                write_groups(self._rows.recording(batch.index, "failed"), groups, [*batch.sampled.lost, *gathered.lost])
+                write_groups(self._rows.recording(batch.index, name), played.groups, played.lost)
+
+
+def _grouped(scenarios: Sequence[Scenario], episodes: Sequence[Episode], policy: FailurePolicy) -> GatheredGroups:
+    """Return the episodes of a gather that was cancelled, by their scenarios."""
+    by_scenario: defaultdict[str, list[Episode]] = defaultdict(list)
+    for episode in sorted(episodes, key=lambda episode: episode.member):
+        by_scenario[episode.scenario.id].append(episode)
+    built = [build_group(one, by_scenario.pop(one.id, ()), policy) for one in scenarios]
+    lost = [trajectory for _, members in built for trajectory in members]
+    return GatheredGroups([group for group, _ in built], lost, GatherCounts(started=len(episodes)))

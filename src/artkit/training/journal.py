@@ -13,6 +13,7 @@ from typing import Any
 from artkit.bridge import sync_to_disk
 from artkit.errors import ResumeError
 from artkit.scenarios import Cursor
+from artkit.secrets import scrub_values
 from artkit.training.torn_line import mend_last_line
 
 __all__ = ["Batch", "Began", "Emptied", "Ended", "Entry", "Intended", "Journal", "Logged", "Trained", "Validated"]
@@ -156,12 +157,12 @@ class Journal:
 
     def append(self, entry: Entry) -> None:
         """Write `entry`; when this returns, it is on the disk."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         is_new = not self.path.exists()
         row = {"kind": type(entry).__name__.lower(), **dataclasses.asdict(entry)}
         descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "a", encoding="utf-8") as file:
-            file.write(json.dumps(row) + "\n")
+            file.write(json.dumps(scrub_values(row)) + "\n")
             file.flush()
             os.fsync(file.fileno())
         if is_new:

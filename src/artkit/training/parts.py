@@ -11,6 +11,7 @@ from artkit.bridge import step_of_checkpoint, storage_dir
 from artkit.rewards import RewardAdapter
 from artkit.rollouts import rollouts_of
 from artkit.scenarios.content import content_digest
+from artkit.secrets import scrub
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +72,12 @@ class Parts:
         steps += range(current - int(options.get("kl_penalty_step_lag") or 0), current + 1)
         return frozenset(max(int(step), 0) for step in steps if step is not None)
 
+    @property
+    def played(self) -> list[tuple[AnyRollout, Sequence[Any]]]:
+        """What is played by which rollout, as far as it is known beforehand: training, then each validation."""
+        validated = [(validation.rollout or self.rollout, validation.selected) for validation in self.validations]
+        return [(self.rollout, self.feed.scenarios), *validated]
+
     def reward_of(self, validation: Validation) -> GroupReward:
         return validation.reward or self.reward
 
@@ -123,4 +130,4 @@ def _fields(value: Any) -> dict[str, str]:
 def _words(value: Any) -> str:
     """Return `value` as text that is the same in every process: plain values as they are, others by their content."""
     plain = value is None or isinstance(value, bool | int | float | str)
-    return repr(value) if plain else f"{type(value).__name__} {content_digest(value)[:16]}"
+    return scrub(repr(value)) if plain else f"{type(value).__name__} {content_digest(value)[:16]}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from artkit.backends import required_environment
 from artkit.bridge import check_wandb, train_options
 from artkit.errors import ConfigurationError
-from artkit.rollouts import rollouts_of
+from artkit.rollouts import TaskRollout, rollouts_of, takes_sampling
 from artkit.scenarios import find_leaks
 from artkit.training.parts import is_relative
 from artkit.training.validating import rollouts_per_scenario
@@ -30,7 +30,7 @@ def check(parts: Parts) -> None:
     """
     _check_model(parts)
     check_wandb(parts.model)
-    _check_environment(parts)
+    _check_variables(parts)
     _check_train_options(parts)
     check_validations(parts)
     if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:
@@ -45,12 +45,14 @@ def check_validations(parts: Parts) -> None:
         ConfigurationError: The first thing that was found.
     """
     _check_splits(parts)
+    _check_tasks(parts)
     _check_relative(parts)
     _check_samples(parts)
 
 
 def warnings_of(parts: Parts) -> Iterator[str]:
     """Yield what works but is seldom meant."""
+    yield from _near_leaks(parts)
     if parts.settings.rollouts_per_group == 1:
         yield "rollouts_per_group=1: a group of one has advantage 0, so nothing will be learned; give at least 2"
     if parts.settings.max_extra_groups and parts.filters is None:
@@ -81,7 +83,7 @@ def _check_model(parts: Parts) -> None:
         )
 
 
-def _check_environment(parts: Parts) -> None:
+def _check_variables(parts: Parts) -> None:
     needed = {name: type(parts.backend).__name__ for name in required_environment(parts.backend)}
     rewards = [parts.reward, *(parts.reward_of(validation) for validation in parts.validations)]
     for reward in rewards:
@@ -139,6 +141,25 @@ def _check_splits(parts: Parts) -> None:
             )
 
 
+def _near_leaks(parts: Parts) -> Iterator[str]:
+    """Other spellings of a task that is trained on are no proof of a leak, as the same task is."""
+    for validation in parts.validations:
+        if leaks := find_leaks(parts.feed.scenarios, validation.scenarios, match="normalised"):
+            in_train, in_validation = leaks[0]
+            yield (
+                f"{len(leaks)} scenarios of validation {validation.name!r} differ from what is trained on in their "
+                f"spelling alone, such as {in_validation!r} from {in_train!r}: split_scenarios keeps them together"
+            )
+
+
+def _check_tasks(parts: Parts) -> None:
+    """What is held out is seldom part of the mixture that names the tasks."""
+    for rollout, scenarios in parts.played:
+        if isinstance(rollout, TaskRollout):
+            for scenario in scenarios:
+                rollout.find(scenario)
+
+
 def _check_relative(parts: Parts) -> None:
     for validation in parts.validations:
         reward = parts.reward_of(validation)
@@ -151,7 +172,7 @@ def _check_relative(parts: Parts) -> None:
 
 def _check_samples(parts: Parts) -> None:
     for validation in parts.validations:
-        if validation.sampling is not None and not rollouts_of(validation.rollout or parts.rollout):
+        if validation.sampling is not None and not takes_sampling(validation.rollout or parts.rollout):
             raise ConfigurationError(
                 f"validation {validation.name!r}: sampling= does not reach a rollout function",
                 "let the function sample so itself, and give the validation that function as rollout=",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,11 +12,11 @@ if TYPE_CHECKING:
 
     from artkit.training.filling import FilledBatch
 
-__all__ = ["add_counts", "batch_counts", "is_own_metric", "partial_counts"]
+__all__ = ["add_counts", "batch_counts", "is_own_metric", "partial_counts", "rewards_by_task"]
 
 _OWN = frozenset({"batch_index", "epoch", "error_rate", "recovered", "scenarios", "scored_share", "truncated_rate"})
-_OWN |= {"reward_high", "reward_incomplete", "reward_low", "reward_se"}
-_OWN_PREFIXES = ("groups_", "pass@", "reward_vs_", "rollouts_")
+_OWN |= {"loop_blocked_max_s", "reward_high", "reward_incomplete", "reward_low", "reward_se"}
+_OWN_PREFIXES = ("groups_", "pass@", "reward_of_", "reward_vs_", "rollouts_")
 
 
 def is_own_metric(name: str) -> bool:
@@ -44,8 +45,9 @@ def batch_counts(batch: FilledBatch) -> dict[str, float]:
             row[name] = len(groups)
     for name, count in batch.drop_counts.items():
         row[f"groups_dropped_{name}"] += count
-    if counts.alike:
-        row["rollouts_alike"] = counts.alike
+    for name in ("alike", "late_results", "abandoned", "refilled"):
+        if count := getattr(counts, name):
+            row[f"rollouts_{name}"] = count
     for kind, count in counts.lost.items():
         row[f"rollouts_lost_{kind}"] += count
     for kind, count in counts.failed.items():
@@ -62,6 +64,16 @@ def partial_counts(groups: Iterable[art.TrajectoryGroup]) -> dict[str, float]:
         for name, count in counts.items()
         if count < len(members) and f"{name}_count" not in counts
     }
+
+
+def rewards_by_task(groups: Iterable[art.TrajectoryGroup]) -> dict[str, float]:
+    """Return the mean reward of each task of a mixture, by `reward_of_<task>`; nothing where there are no tasks."""
+    rewards: defaultdict[str, list[float]] = defaultdict(list)
+    for group in groups:
+        for trajectory in group.trajectories:
+            if (task := trajectory.metadata.get("task")) is not None:
+                rewards[f"reward_of_{task}"].append(float(trajectory.reward))
+    return {name: fmean(values) for name, values in rewards.items()}
 
 
 def add_counts(some: Mapping[str, float], others: Mapping[str, float]) -> dict[str, float]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.bridge import keep_state_copy, loggable, loggable_metrics, sync_to_disk
 from artkit.training.history_rows import has_row, rows_of, size_of
-from artkit.training.row import is_own_metric, partial_counts
+from artkit.training.row import is_own_metric, partial_counts, rewards_by_task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +63,8 @@ class RowWriter:
     ) -> dict[str, Any]:
         """Log all scored groups of a step, with the counts and what the backend reported; return the row."""
         batch = state.batch
-        metrics = {**trained.metrics, **(batch.metrics if batch else {}), _BATCH: float(trained.index)}
+        counts = batch.metrics if batch else {}
+        metrics = {**trained.metrics, **counts, **rewards_by_task(groups), _BATCH: float(trained.index)}
         if batch:
             metrics["epoch"] = float(batch.epoch)
         return await self._log(groups, metrics, step=trained.step, split="train", recovered=recovered)
@@ -169,4 +170,6 @@ def _beside(of: str, found: Comparison) -> Iterator[tuple[str, float]]:
 
 
 def _is_ranking(name: str) -> bool:
-    return name in {"reward", "reward_se", "reward_low", "reward_high"} or name.startswith(("reward_vs_", "pass@"))
+    return name in {"reward", "reward_se", "reward_low", "reward_high"} or name.startswith(
+        ("reward_of_", "reward_vs_", "pass@")
+    )

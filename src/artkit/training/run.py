@@ -6,8 +6,10 @@ import dataclasses
 import functools
 import time
 from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from artkit.bridge import without_secrets
 from artkit.checkpoints import MetricHistory
 from artkit.errors import BackendError, RewardError
 from artkit.rewards import WeightedReward
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from artkit.training.filling import FilledBatch
     from artkit.training.ledger import Ledger
     from artkit.training.parts import Parts
+    from artkit.training.signals import StopRequest
     from artkit.training.stopping import StopCondition
 
 __all__ = ["Run"]
@@ -47,6 +50,8 @@ class Run:
     Args:
         parts: What the run is made of.
         tell: Who is told.
+        stop: Asks to end after the step under way.
+        warnings: What the checks before the run found.
 
     Attributes:
         ledger: Where the run stands; there once the session has begun.
@@ -57,12 +62,14 @@ class Run:
     ledger: Ledger
     _validate: Validator  # there once the session has begun, as the ledger is
 
-    def __init__(self, parts: Parts, tell: Broadcast) -> None:
+    def __init__(self, parts: Parts, tell: Broadcast, stop: StopRequest, warnings: Iterable[str] = ()) -> None:
         self.counts: Counter[str] = Counter()
         self._parts = parts
         self._plan = Plan.of(parts)
+        self._stop = stop
+        self._warnings = (*self._plan.warnings, *warnings)
         self._tell = tell
-        self._failures = FailureWindow(parts.settings.max_failure_rate)
+        self._failures = FailureWindow(parts.settings.max_failure_rate, parts.settings.max_recent_failures)
         self.rows = RowWriter(parts)
         self._prune = Pruner(parts, tell)
         self._filler = Filler(parts, self.rows, tell)
@@ -86,7 +93,7 @@ class Run:
         )
         for event in recovered.untold:
             self._tell(event)
-        for text in (*self._plan.warnings, *recovered.notes):
+        for text in (*self._warnings, *recovered.notes):
             self._tell(Warned(text=text))
 
         self._filler.restore(ledger.state)
@@ -95,7 +102,8 @@ class Run:
             await self._validate(ledger.progress(is_start=True), recovered=recovered.has_died)
         reason = await self._catch_up(has_died=recovered.has_died) or await self._train()
         has_stood = ledger.state.batch is began_after
-        if ledger.state.trained:
+        # Whoever asks to stop has no time for what comes at the end, and starts again.
+        if ledger.state.trained and self._stop.reason is None:
             await self._validate(ledger.progress(is_last=True), recovered=recovered.has_died and has_stood)
             await self._prune(ledger.state)
             if has_stood:
@@ -117,7 +125,7 @@ class Run:
     async def _train(self) -> str:
         settings = self._parts.settings
         async with self._parts.feed.reader(self.ledger.state.cursor) as reader:
-            while True:
+            while self._stop.reason is None:
                 state = self.ledger.state
                 if state.empty_in_a_row >= settings.max_empty_steps:
                     return f"stopped: {state.empty_in_a_row} batches in a row held nothing to learn from"
@@ -129,6 +137,7 @@ class Run:
                     return self._finished()
                 if reason := await self._batch(batch, began_s):
                     return reason
+        return self._stop.reason
 
     def _finished(self) -> str:
         if self._unscored:
@@ -170,6 +179,8 @@ class Run:
                 await self._validate(ledger.progress())
             return self._reason_to_stop()
         trained = await self._train_on(trainable, batch.index)
+        if (held_up := gathered.held_up) is not None:
+            trained = dataclasses.replace(trained, metrics={**trained.metrics, "loop_blocked_max_s": held_up.seconds})
         ledger.note(trained)
         self._filler.carry(batch)
         row = await self.rows.write_train(ledger.state, trained, batch.groups)
@@ -209,7 +220,10 @@ class Run:
     async def _train_on(self, groups: list[art.TrajectoryGroup], index: int) -> Trained:
         backend, settings, before = self._parts.backend, self._parts.settings, self.ledger.state.step
         result = await backend.train(
-            self._parts.model, groups, learning_rate=settings.learning_rate, **settings.train_options
+            self._parts.model,
+            without_secrets(groups),  # which a serverless backend uploads
+            learning_rate=settings.learning_rate,
+            **settings.train_options,
         )
         went = f"train() of {type(backend).__name__} went from step {before} to {result.step}"
         if result.step < before:

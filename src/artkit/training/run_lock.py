@@ -23,9 +23,9 @@ def hold_run(directory: Path) -> Iterator[None]:
         ResumeError: Another process holds it.
         ConfigurationError: The directory cannot be made or written.
     """
-    lock = FileLock(directory / "lock", timeout=0)
+    lock = FileLock(directory / "lock", timeout=0, mode=0o600)
     try:
-        directory.mkdir(parents=True, exist_ok=True)
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         raise ResumeError(

@@ -24,17 +24,23 @@ class TrainerSettings(BaseModel):
         max_steps: Trained steps of the whole run, resumes included. None means no limit.
         seed: Of the order of the scenarios, and of what validation samples.
         max_concurrent: Rollouts in flight at once, over all groups.
+        step_timeout_s: How long the rollouts of one step may play, in seconds: those that still do then end as
+            `timeout` with the turns so far, and the step goes on with what there is. None means no limit.
         max_exceptions: How many rollouts of one step, or of one validation, may fail before the run stops; strictly
             between 0 and 1 a share.
             None stops only when every rollout of a step failed.
         max_failure_rate: The run stops when more than this share of the last attempted episodes failed or could not be
             scored, in [0, 1]; looked at are the newest batches that make up at least 100 episodes.
+        max_recent_failures: The run stops when more than so many of these failed or could not be scored, also before
+            there are 100. None leaves it to the share.
         max_extra_groups: How many further scenarios of the epoch may be played in one step to replace groups that the
             filters dropped. What then is left over is trained on in the next step, one step after it was sampled, also
             with `max_staleness=0`.
         max_empty_steps: So many batches in a row with nothing to learn from stop the run.
         stop_on_collapse: Whether a run over shuffled scenarios stops when an absolute reward has risen well above where
             it began, then suddenly falls below that and stays there (`RewardCollapse()`).
+        check_environment: Whether short episodes are played before the run, without a model, to find out whether the
+            environment replays (`check_environment(…, quick=True)`, which takes about 2 s at most).
         max_staleness: How many steps older than the weights an episode may be; 0 is the synchronous loop.
         train_options: Further keyword arguments of the backend's `train`, checked against its signature.
 
@@ -54,11 +60,14 @@ class TrainerSettings(BaseModel):
     max_steps: int | None = Field(default=None, ge=1)
     seed: int = 0
     max_concurrent: int = Field(default=256, ge=1)
+    step_timeout_s: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     max_exceptions: float | None = Field(default=None, ge=0)
     max_failure_rate: float = Field(default=0.5, ge=0, le=1)
+    max_recent_failures: int | None = Field(default=None, ge=0)
     max_extra_groups: int = Field(default=0, ge=0)
     max_empty_steps: int = Field(default=3, ge=1)
     stop_on_collapse: bool = True
+    check_environment: bool = True
     # Rollouts that overlap with training are not built yet: a larger value is refused rather than ignored.
     max_staleness: int = Field(default=0, ge=0, le=0)
     train_options: Mapping[str, Any] = Field(default_factory=dict)

@@ -11,12 +11,14 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from artkit.backends import closing_backend
-from artkit.bridge import backend_of, open_model, renamed_model, storage_dir_on, wandb_run
+from artkit.bridge import backend_of, guard_keys, hide_secrets, open_model, renamed_model, storage_dir_on, wandb_run
 from artkit.errors import ConfigurationError
 from artkit.rewards import DropZeroVariance
+from artkit.secrets import scrub
 from artkit.tracking import ConsoleTracker, JsonlTracker, RunFinished, Warned
 from artkit.training.broadcast import Broadcast
 from artkit.training.completing import as_conditions, as_policy, as_trackers, as_validations
+from artkit.training.environment_check import check_environments
 from artkit.training.feed import Feed
 from artkit.training.parts import OWN_DIR, Parts, Resume
 from artkit.training.plan import Plan
@@ -25,6 +27,7 @@ from artkit.training.rows import RowWriter
 from artkit.training.run import Run
 from artkit.training.run_lock import hold_run
 from artkit.training.settings import TrainerSettings
+from artkit.training.signals import StopRequest, run_signals
 from artkit.training.summary import summarize
 from artkit.training.type_checks import check_type
 from artkit.training.validating import validate
@@ -113,6 +116,7 @@ class Trainer:
             resume=resume,
             settings=settings,
         )
+        guard_keys(model, backend)
         self._has_closed = False
         self._busy_with: str | None = None
 
@@ -123,14 +127,18 @@ class Trainer:
     async def run(self) -> RunReport:
         """Check, register, resume or begin, train to the end, close the backend, and return the report.
 
+        SIGTERM ends it after the step under way, and Ctrl-C at once, with everything closed. Then the handlers of both
+        are what they were before; where the program has its own, those are left alone.
+
         Raises:
             ConfigurationError: Something cannot work; found before anything was spent.
+            EnvironmentContractError: An environment does not replay; found before anything was spent.
             ResumeError: The run on disk is not this run; says what changed and the choices.
             AllRolloutsFailedError: Every rollout of a step failed; names the first cause.
             OutageError: A service is gone, or too many episodes failed.
         """
-        with self._alone("run"):
-            return await self._run(self._parts)
+        with self._alone("run"), run_signals() as stop:
+            return await self._run(self._parts, stop)
 
     async def smoke(self) -> RunReport:
         """Do one tiny step through the same code, under a throw-away model name and journal, and return its report.
@@ -160,9 +168,9 @@ class Trainer:
             resume="auto",
             settings=settings,
         )
-        with self._alone("smoke"):
+        with self._alone("smoke"), run_signals() as stop:
             try:
-                return await self._run(tiny)
+                return await self._run(tiny, stop)
             finally:
                 shutil.rmtree(storage_dir_on(parts.backend, throw_away), ignore_errors=True)
 
@@ -215,10 +223,11 @@ class Trainer:
                 raise ConfigurationError(f"sets={name!r} is no validation of the trainer", f"it has {', '.join(own)}")
         return as_validations([own[each] if isinstance(each, str) else each for each in wanted])
 
-    async def _run(self, parts: Parts) -> RunReport:
+    async def _run(self, parts: Parts, stop: StopRequest) -> RunReport:
         tell = Broadcast(parts.trackers)
         async with self._closing(tell):
             check(parts)
+            warnings = await check_environments(parts)
             # The lock comes first, at the place that registering will give the model: a backend on this machine keeps
             # its files below a path of its own, and opening it may start a server on the GPU that is in use.
             with hold_run(storage_dir_on(parts.backend, parts.model) / OWN_DIR), _disk_errors_explained(parts):
@@ -226,9 +235,9 @@ class Trainer:
                 await open_model(parts.model, parts.backend)
                 tell.add(JsonlTracker(parts.own_dir / "events.jsonl"))
                 async with wandb_run(parts.model, tell=lambda text: tell(Warned(text=text))):
-                    run = Run(parts, tell)
+                    run = Run(parts, tell, stop, warnings)
                     reason = await run()
-                    report = await summarize(parts, run, reason)
+                    report = await summarize(parts, run, scrub(reason))
             tell(RunFinished(report_text=str(report)))
         return report
 
@@ -243,7 +252,10 @@ class Trainer:
 
     @contextlib.contextmanager
     def _alone(self, what: str) -> Iterator[None]:
-        """Refuse what is called while another call of this trainer is under way: each may close the backend."""
+        """Refuse what is called while another call of this trainer is under way: each may close the backend.
+
+        What is raised inside has no secret in its text when it leaves.
+        """
         if self._busy_with is not None:
             raise ConfigurationError(
                 f"{what}() was called while {self._busy_with}() of the same trainer is under way",
@@ -252,6 +264,9 @@ class Trainer:
         self._busy_with = what
         try:
             yield
+        except BaseException as error:
+            hide_secrets(error)
+            raise
         finally:
             self._busy_with = None
 

@@ -13,6 +13,7 @@ from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import RewardAdapter
 from artkit.rollouts import (
     GatheredGroups,
+    GatherNotice,
     MemberFinished,
     RememberingRollout,
     Rollout,
@@ -52,6 +53,7 @@ async def validate(
     reward: GroupReward,
     settings: TrainerSettings,
     on_event: Callable[[MemberFinished], None] | None = None,
+    on_notice: Callable[[GatherNotice], None] | None = None,
     record_to: Path | None = None,
 ) -> ValidationResult:
     """Play and score `validation` with `model`.
@@ -63,6 +65,7 @@ async def validate(
         reward: The trainer's reward.
         settings: The trainer's settings.
         on_event: Told of each rollout as it ends.
+        on_notice: Told when no rollout ends, and when the event loop does not turn; None logs it.
         record_to: Where each episode is written as it ends; those that are there already are not played again.
 
     Returns:
@@ -86,6 +89,7 @@ async def validate(
                 max_exceptions=settings.max_exceptions,
                 max_concurrent=settings.max_concurrent,
                 on_event=on_event,
+                on_notice=on_notice,
             )
     except AllRolloutsFailedError as error:
         if settings.max_exceptions is not None or not isinstance(error.gathered, GatheredGroups):

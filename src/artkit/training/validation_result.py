@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from artkit.bridge import loggable
 from artkit.bridge.safe_values import safe_number
-from artkit.training.row import is_own_metric, partial_counts
+from artkit.training.row import is_own_metric, partial_counts, rewards_by_task
 from artkit.validation import Estimate, estimate, mean_pass_at_k
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class ValidationResult:
         bounds = {} if found is None else {"se": found.standard_error, "low": found.low, "high": found.high}
         return {
             **{f"reward_{name}": value for name, value in bounds.items() if value is not None},
+            **rewards_by_task(self.groups),
             **self._pass_at_k(),
             **self._rates(),
             "scenarios": float(len(self.groups)),

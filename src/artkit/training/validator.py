@@ -59,6 +59,7 @@ class Validator:
                 reward=parts.reward,
                 settings=parts.settings,
                 on_event=functools.partial(self._tell.member, validation.name),
+                on_notice=self._tell.notice,
                 record_to=unfinished,
             )
         write_groups(self._rows.validation_recording(validation, step), result.groups, result.lost)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 
@@ -19,14 +19,15 @@ import openai
 from artkit.errors import EmptyReplyError
 
 __all__ = [
+    "OverflowReplyError",
     "is_connection_failure",
     "is_context_overflow",
     "is_fatal",
     "is_retryable",
     "retry_after_s",
+    "says_overflow",
     "status_code",
 ]
-
 
 _RETRYABLE_STATUSES = frozenset(
     {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.CONFLICT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
@@ -51,7 +52,9 @@ _OVERFLOW_WORDINGS = (
     r"model_max_prompt_tokens_exceeded|tokens_limit_reached",  # the codes of GitHub Copilot, GitHub Models
     r"ContextWindowExceeded",  # litellm
     r"maximum (?:context|prompt|model|sequence) length",  # OpenAI, vLLM, DeepSeek, OpenRouter, xAI, Mistral
-    r"context length is only \d+",  # vLLM, counting the tokens asked for
+    r"context length (?:is|of) only \d+",  # vLLM, counting the tokens asked for; LM Studio
+    # vLLM, of what it worked out itself to be left for the reply. Nobody asks for so few; for 0 or -1, some do.
+    r"max_tokens must be at least 1, got -(?!1\b)\d+",
     r"longer than the model'?s context length",  # SGLang
     r"input length .{0,40}exceeds the maximum allowed length",  # SGLang
     r"exceed(?:s|ed)? (?:the |max |this )?(?:model'?s )?(?:available |maximum )?context (?:size|length|window|limit)",
@@ -67,14 +70,21 @@ _OVERFLOW_WORDINGS = (
     r"exceeded model token limit",  # Moonshot
     r"prompt exceeds (?:the )?max(?:imum)? length|prompt exceeds the length limit",  # Z.ai
     r"prompt length .{0,40}exceeds? (?:the )?maximum input length|should not exceed max_num_tokens",  # TensorRT-LLM
+    r"default_max_tokens`? \(-?\d+\) (?:should|must) be greater than 0",  # TensorRT-LLM, of what is left
+    r"deduced max_tokens -\d+ is less than 0",  # the same, before
+    r"ResponseType\.INPUT_LENGTH_ERROR",  # LMDeploy
     r"cannot exceed the total tokens limit",  # watsonx
-    r"the context the overflows|context overflow|greater than the context length",  # LM Studio
+    r"when (?:the )?context (?:the )?overflows|context overflow|greater than the context length",  # LM Studio
 )
 _OVERFLOW = re.compile("|".join(_OVERFLOW_WORDINGS), re.IGNORECASE)
 
 _BROKEN_WIRE = (httpx.TransportError, aiohttp.ClientConnectionError, aiohttp.ClientPayloadError, ConnectionError)
 # The aiohttp transport reports refused and closed connections as `ConnectTimeout`; these three are true time-outs.
 _TRUE_TIMEOUTS = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
+
+
+class OverflowReplyError(EmptyReplyError):
+    """A server answered 200 to say that the conversation outgrew the model's context."""
 
 
 def status_code(error: BaseException) -> int | None:
@@ -101,6 +111,8 @@ def is_retryable(error: BaseException) -> bool:
     """
     if isinstance(error, openai.APIResponseValidationError):
         return True  # it reports the status of the answer that could not be read, a 200
+    if isinstance(error, OverflowReplyError):
+        return False
     status = status_code(error)
     if status is not None:
         if _is_quota_exhausted(error) or is_context_overflow(error):
@@ -118,10 +130,14 @@ def is_context_overflow(error: BaseException) -> bool:
     Decided by the words of the refusal (servers share no code for it): those of OpenAI, vLLM, SGLang, TGI, llama.cpp,
     Anthropic, Gemini and their relatives. Any other refusal is not an overflow.
     """
-    status = status_code(error)
-    if status is None:
-        return False
-    return status in _OVERFLOW_STATUSES and _OVERFLOW.search(_refusal_text(error)) is not None
+    if isinstance(error, OverflowReplyError):
+        return True
+    return status_code(error) in _OVERFLOW_STATUSES and _OVERFLOW.search(_refusal_text(error)) is not None
+
+
+def says_overflow(reason: object) -> bool:
+    """Whether `reason`, a server's word or object for what is wrong, is about an outgrown context."""
+    return _OVERFLOW.search("\n".join(_reasons(reason))) is not None
 
 
 def is_connection_failure(error: BaseException) -> bool:
@@ -174,19 +190,19 @@ def _refusal_text(error: BaseException) -> str:
     """Return what the server says is wrong, without what it repeats of the request (a prompt may say anything)."""
     if not isinstance(error, openai.APIError):
         return str(error)
-    if not isinstance(error.body, Mapping):
-        return str(error.body or error.message)
-    return "\n".join(_reasons(error.body))
+    return "\n".join(_reasons(error.body or error.message))
 
 
-def _reasons(body: Mapping[str, object]) -> Iterator[str]:
-    """Yield the texts of a refusal; gateways put that of the server behind them into it."""
-    for name in ("code", "type", "message", "detail", "error", "metadata", "raw"):
-        value = body.get(name)
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _reasons(value)
+def _reasons(reason: object) -> Iterator[str]:
+    """Yield the texts of a refusal; gateways put that of the server behind them into it, FastAPI a list of them."""
+    if isinstance(reason, str):
+        yield reason
+    elif isinstance(reason, Mapping):
+        for name in ("code", "type", "message", "msg", "detail", "error", "metadata", "raw"):
+            yield from _reasons(reason.get(name))
+    elif isinstance(reason, Sequence):
+        for part in reason:
+            yield from _reasons(part)
 
 
 def _is_quota_exhausted(error: BaseException) -> bool:

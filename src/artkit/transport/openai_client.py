@@ -11,6 +11,7 @@ import openai
 from openai.types.chat import ChatCompletion
 
 from artkit.errors import EmptyReplyError
+from artkit.secrets import known_secret, scrub
 
 if TYPE_CHECKING:
     import art
@@ -41,6 +42,7 @@ class OpenAISamplingClient:
     """
 
     def __init__(self, model: art.Model[Any, Any]) -> None:
+        known_secret(model.inference_api_key)
         self._http_client = openai.DefaultAioHttpClient(limits=_LIMITS, timeout=None)
         self._client = model.openai_client().with_options(http_client=self._http_client, max_retries=0, timeout=None)
 
@@ -57,6 +59,11 @@ class OpenAISamplingClient:
                 completion = await self._client.chat.completions.create(**_arguments(request))
         except json.JSONDecodeError as error:
             raise _not_a_completion(error.doc) from error
+        except AttributeError as error:
+            if error.name != "model_extra":
+                raise
+            # ART's own client looks into each choice, and a server may have sent null for it.
+            raise _not_a_completion(error.obj) from error
         if not isinstance(completion, ChatCompletion):
             raise _not_a_completion(completion)
         return completion
@@ -66,16 +73,42 @@ class OpenAISamplingClient:
         await self._http_client.aclose()
 
 
+class _Untouched:
+    """A list as an argument of `create` that the OpenAI client leaves alone, with `extra_body` saying what is sent.
+
+    The client walks through every message and tool in search of what it might convert, and finds nothing in plain
+    dicts: from a few turns on that takes longer than all else together, and more with each turn. It does so for what
+    has an `__iter__`. Whoever wraps `create`, such as a tracer, can go through this all the same, by index.
+    """
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: list[dict[str, Any]]) -> None:
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self._items[index]
+
+    def __repr__(self) -> str:
+        return repr(self._items)
+
+
 def _arguments(request: SamplingRequest) -> dict[str, Any]:
     """Return the arguments of `create`: what was left open is left out, so that the server's default holds."""
+    lists = {"messages": request.messages}
+    if request.tools:
+        lists["tools"] = request.tools
     arguments: dict[str, Any] = {
         "model": request.model,
-        "messages": request.messages,
+        **{name: _Untouched(items) for name, items in lists.items()},
         "temperature": request.temperature,
         "top_p": request.top_p,
+        # These win over the arguments of the same name.
+        "extra_body": {**lists, **request.extra_body},
     }
-    if request.tools:
-        arguments["tools"] = request.tools
     if request.logprobs:
         arguments["logprobs"] = True
     if request.stop is not None:
@@ -83,13 +116,11 @@ def _arguments(request: SamplingRequest) -> dict[str, Any]:
     for name in ("max_completion_tokens", "seed"):
         if (value := getattr(request, name)) is not None:
             arguments[name] = value
-    if request.extra_body:
-        arguments["extra_body"] = dict(request.extra_body)
     return arguments
 
 
 def _not_a_completion(answer: object) -> EmptyReplyError:
     return EmptyReplyError(
-        f"the server's answer is no chat completion: {str(answer)[:200]!r}",
+        f"the server's answer is no chat completion: {scrub(str(answer))[:200]!r}",
         "check that the model's inference_base_url is an OpenAI-compatible endpoint, usually ending in /v1",
     )

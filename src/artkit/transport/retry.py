@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from tenacity import (
     AsyncRetrying,
     RetryCallState,
     retry_if_exception,
-    stop_after_attempt,
+    stop_never,
     wait_exponential,
     wait_random,
 )
 
-from artkit.errors import ConfigurationError, EmptyReplyError
+from artkit.errors import ConfigurationError
 from artkit.transport.errors import is_retryable, retry_after_s
+from artkit.transport.whole_reply import why_no_reply
 
 if TYPE_CHECKING:
-    from openai.types.chat import ChatCompletion, ChatCompletionMessage
+    from openai.types.chat import ChatCompletion
 
     from artkit.transport.sampling_client import SamplingClient, SamplingRequest
 
 __all__ = ["RetryPolicy", "call_with_retry", "complete_with_retry"]
 
 ResultT = TypeVar("ResultT")
+
+MayRetry: TypeAlias = Callable[[BaseException, Sequence[BaseException]], bool]
+"""Whether there is another attempt after a failure, given those that there was one after already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +46,22 @@ class RetryPolicy:
         max_wait_s: The longest wait of our own choosing, in seconds.
         max_retry_after_s: The longest wait that a server may ask for, in seconds. Beyond it, trying too early and being
             refused is better than standing still.
+        budget_s: How long after the first failure a further attempt may begin, in seconds; what would wait beyond it is
+            not waited for. None is no limit.
         sleep: Waits that many seconds; a test hands in one that does not.
+        clock: Tells the time, in seconds.
     """
 
     initial_wait_s: float = 0.5
     max_wait_s: float = 30.0
     max_retry_after_s: float = 120.0
+    budget_s: float | None = None
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
 
     def __post_init__(self) -> None:
-        for name in ("initial_wait_s", "max_wait_s", "max_retry_after_s"):
-            if (value := getattr(self, name)) < 0:
+        for name in ("initial_wait_s", "max_wait_s", "max_retry_after_s", "budget_s"):
+            if (value := getattr(self, name)) is not None and value < 0:
                 raise ConfigurationError(f"{name}={value!r} is negative", "give it 0 or more seconds")
 
 
@@ -61,6 +71,7 @@ async def complete_with_retry(
     *,
     max_retries: int,
     policy: RetryPolicy | None = None,
+    may_retry: MayRetry | None = None,
     on_retry: Callable[[], None] | None = None,
     on_discard: Callable[[ChatCompletion], None] | None = None,
 ) -> ChatCompletion:
@@ -73,27 +84,25 @@ async def complete_with_retry(
         request: What to ask; the same for every attempt.
         max_retries: How many attempts may follow the first.
         policy: How long to wait in between; None is `RetryPolicy()`.
+        may_retry: Decides in place of `max_retries` and `is_retryable`.
         on_retry: Called before each attempt after the first.
-        on_discard: Called with each empty reply, whose tokens were paid for all the same.
+        on_discard: Called with each reply that is empty or was broken off, whose tokens were paid for all the same.
 
     Raises:
-        EmptyReplyError: Every attempt was answered without a reply in it.
+        EmptyReplyError: Every attempt was answered without a whole reply in it.
         TimeoutError: The last attempt ran into `request.timeout_s`.
         openai.APIError: The last attempt's failure, or the first that is not worth a retry.
     """
 
     async def ask() -> ChatCompletion:
         completion = await client.complete(request)
-        if not _is_empty(completion):
+        if (error := why_no_reply(completion, request.model)) is None:
             return completion
         if on_discard is not None:
             on_discard(completion)
-        raise EmptyReplyError(
-            f"the server of {request.model!r} answered without a reply in it",
-            "look into the server's log; a higher max_retries helps where it happens now and then",
-        )
+        raise error
 
-    return await call_with_retry(ask, max_retries=max_retries, policy=policy, on_retry=on_retry)
+    return await call_with_retry(ask, max_retries=max_retries, policy=policy, may_retry=may_retry, on_retry=on_retry)
 
 
 async def call_with_retry(
@@ -101,6 +110,7 @@ async def call_with_retry(
     *,
     max_retries: int,
     policy: RetryPolicy | None = None,
+    may_retry: MayRetry | None = None,
     on_retry: Callable[[], None] | None = None,
 ) -> ResultT:
     """Await `call()` until it returns; what cannot succeed on a second try is raised at once.
@@ -111,6 +121,7 @@ async def call_with_retry(
         call: Makes one attempt; `is_retryable` says which of its exceptions are worth another.
         max_retries: How many attempts may follow the first.
         policy: How long to wait in between; None is `RetryPolicy()`.
+        may_retry: Decides in place of `max_retries` and `is_retryable`.
         on_retry: Called before each attempt after the first.
 
     Raises:
@@ -120,23 +131,44 @@ async def call_with_retry(
     if max_retries < 0:
         raise ConfigurationError(f"max_retries={max_retries!r} is negative", "give it 0 to try once")
     policy = policy or RetryPolicy()
+    may_retry = may_retry or (lambda error, retried: is_retryable(error) and len(retried) < max_retries)
+    retried: list[BaseException] = []
+
+    def is_worth_it(error: BaseException) -> bool:
+        # A cancellation is an order, whatever a rule of the caller's says.
+        if not isinstance(error, Exception) or not may_retry(error, retried):
+            return False
+        retried.append(error)
+        return True
+
+    async def attempt() -> ResultT:
+        if retried and on_retry is not None:
+            on_retry()
+        return await call()
+
     retrying = AsyncRetrying(
-        stop=stop_after_attempt(max_retries + 1),
+        stop=stop_never if policy.budget_s is None else _Budget(policy.budget_s, policy.clock),
         wait=_wait(policy),
-        retry=retry_if_exception(is_retryable),
+        retry=retry_if_exception(is_worth_it),
         sleep=policy.sleep,
         reraise=True,
     )
-    is_first = True
-
-    async def attempt() -> ResultT:
-        nonlocal is_first
-        if not is_first and on_retry is not None:
-            on_retry()
-        is_first = False
-        return await call()
-
     return await retrying(attempt)
+
+
+class _Budget:
+    """Stops when the next attempt would begin too late; of one call."""
+
+    def __init__(self, budget_s: float, clock: Callable[[], float]) -> None:
+        self._budget_s = budget_s
+        self._clock = clock
+        self._began_s: float | None = None
+
+    def __call__(self, state: RetryCallState) -> bool:
+        now_s = self._clock()
+        if self._began_s is None:
+            self._began_s = now_s
+        return now_s + state.upcoming_sleep - self._began_s > self._budget_s
 
 
 def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:
@@ -148,29 +180,3 @@ def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:
         return max(min(backoff_s(state), policy.max_wait_s), min(asked_s, policy.max_retry_after_s))
 
     return wait_s
-
-
-def _is_empty(completion: ChatCompletion) -> bool:
-    """Whether there is nothing in the reply, and nothing on record that the model sampled.
-
-    A policy may well sample its end token first. That is an action like any other: asking again until it says something
-    would train it on a distribution that it does not have.
-    """
-    if not completion.choices:
-        return True
-    choice = completion.choices[0]
-    message: ChatCompletionMessage | None = choice.message
-    if message is None:  # against the type, but servers do
-        return True
-    extra = message.model_extra or {}
-    said = (
-        message.content,
-        message.tool_calls,
-        message.refusal,
-        message.function_call,
-        message.audio,
-        extra.get("reasoning_content"),
-        extra.get("reasoning"),
-    )
-    sampled = choice.logprobs is not None and choice.logprobs.content
-    return not any((*said, sampled, (choice.model_extra or {}).get("token_ids")))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from artkit.errors import BackendError
+from artkit.transport.cancellation import own_cancellation
+from artkit.secrets import scrub
 from artkit.transport.openai_client import OpenAISamplingClient
 
 if TYPE_CHECKING:
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from artkit.transport.sampling_client import SamplingClient
 
 __all__ = ["sampling_session"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +37,7 @@ _open_sessions: ContextVar[tuple[_Session, ...]] = ContextVar("artkit_sampling_s
 
 @asynccontextmanager
 async def sampling_session(model: art.Model[Any, Any]) -> AsyncIterator[SamplingClient]:
-    """Yield a client for `model`, and close it at the end.
+    """Yield a client for `model`, and close it at the end; what goes wrong in that is logged, and costs nothing else.
 
     Sessions nest: inside one, a further session on the same model and event loop yields the same client and leaves it
     open, so a thousand rollouts of one gather share one pool of connections while a rollout on its own still works.
@@ -55,7 +61,11 @@ async def sampling_session(model: art.Model[Any, Any]) -> AsyncIterator[Sampling
     finally:
         # Set rather than reset: the end of a session may run in another context than its beginning (a fixture's does).
         _open_sessions.set(outer)
-        await client.close()
+        try:
+            with own_cancellation("closing the sampling client", BackendError):
+                await client.close()
+        except Exception as error:  # noqa: BLE001  # a backend's client may raise anything, and what was sampled is worth more
+            _LOG.warning("closing the sampling client of %r failed: %s", model.name, scrub(repr(error)))
 
 
 def _new_client(model: art.Model[Any, Any]) -> SamplingClient:

@@ -120,6 +120,17 @@ async def test_a_wrong_key_is_refused(client: openai.AsyncOpenAI, model: Model) 
         await stranger.models.list()
 
 
+async def test_a_key_that_is_no_text_is_a_wrong_key(model: Model) -> None:
+    """Whoever tries one is refused like any other, and not told of an error inside."""
+    host, _, port = model.inference_base_url.removeprefix("http://").removesuffix("/v1").partition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(b"GET /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer \xff\r\nConnection: close\r\n\r\n")
+    answer = await reader.read()
+    writer.close()
+
+    assert (host, answer.split(b"\r\n")[0]) == ("127.0.0.1", b"HTTP/1.1 401 Unauthorized")
+
+
 @pytest.mark.parametrize(
     ("body", "status", "named"),
     [

@@ -17,6 +17,7 @@ from artkit.cli.demo.record import DemoRecord
 from artkit.cli.demo.summary import Figures, farewell, transcript
 from artkit.cli.demo.tasks import held_out_tasks
 from artkit.tracking import RunFinished, StepFinished
+from artkit.training.signals import STOPPED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -62,6 +63,8 @@ def run_demo(
         finally:
             record = session.record.with_(elapsed_s=time.monotonic() - began_s)
             record.save(directory)
+        if record.figures is None:
+            raise KeyboardInterrupt
     else:
         screen.say(f"The run in {str(directory)!r} is finished; give another --dir to begin anew.\n")
     screen.say(record.farewell)
@@ -127,6 +130,8 @@ class _Session:
             if self.record.episode_before is None:
                 self._know(episode_before=await self._play(model))
             report = await self._recipe.trainer(model, backend, [self._screen]).run()
+        if report.reason == STOPPED:  # there is no time to measure what was gained so far
+            return
         async with self._opened() as (model, _):
             episode_after = await self._play(model)
         figures = Figures(

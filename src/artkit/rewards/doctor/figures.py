@@ -68,7 +68,10 @@ class RewardFigures:
         if self.members < _MIN_MEMBERS:
             return found
         if self.low is not None and self.high is not None and self.high - self.low <= ROUNDING:
-            found["range"] = f"all {self.members} rewards are {self.low:g}: nothing can be learned from them"
+            found["range"] = (
+                f"all {self.members} rewards are {self.low:g}: nothing can be learned from them; give tasks that the "
+                "model sometimes solves, or a reward that also pays for part of the way"
+            )
         elif self.equal_share is not None and self.equal_share > _MAX_EQUAL_SHARE:
             found["equal"] = (
                 f"{self.equal_share:.0%} of the groups have equal rewards and teach nothing: "
