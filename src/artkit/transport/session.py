@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from artkit.errors import BackendError
-from artkit.transport.cancellation import own_cancellation
 from artkit.secrets import scrub
+from artkit.transport.cancellation import own_cancellation
 from artkit.transport.openai_client import OpenAISamplingClient
 
 if TYPE_CHECKING:
