@@ -48,6 +48,7 @@ def test_the_defaults_are_those_of_the_docs() -> None:
         "max_steps": None,
         "seed": 0,
         "max_concurrent": 256,
+        "step_timeout_s": None,
         "max_exceptions": None,
         "max_failure_rate": 0.5,
         "max_recent_failures": None,
