@@ -76,8 +76,10 @@ def _state_of_generator(value: Any) -> Any:
         return "random.Random", hash(value.getstate())
     if not type(value).__module__.startswith(("numpy.random", "torch")):
         return None
-    inner = getattr(value, "bit_generator", None) or getattr(value, "_bit_generator", None)
-    if inner is not None:
+    if type(value).__name__ == "RandomState":
+        _, keys, *others = value.get_state()
+        return "numpy.random", hash((keys.tobytes(), *others))
+    if (inner := getattr(value, "bit_generator", None)) is not None:
         return "numpy.random", repr(inner.state)
     return ("torch", hash(value.get_state().numpy().tobytes())) if type(value).__name__ == "Generator" else None
 
