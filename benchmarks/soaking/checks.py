@@ -150,6 +150,9 @@ def check_counts(plan: Plan, found: Found, counts: Counter[str]) -> Iterator[str
         yield f"{len(wrong)} groups were not trained on with the rewards of the plan: {shown}"
     right["groups_submitted"], right["groups_trainable"] = len(groups), len(rewards)
     right["groups_dropped"] = len(groups) - len(rewards)
+    given_up = plan.given_up()
+    right["rollouts_late_results"], right["rollouts_abandoned"] = given_up["play"], given_up.total()
+    right["rollouts_refilled"] = right["rollouts_started"] - MEMBERS * len(groups)
     for source, sums in (("report", counts), ("history", found.rows)):
         wrong = {key for key in {*sums, *right} if key in right or key.startswith(("rollouts_lost", "rollouts_failed"))}
         if differing := {key: (sums[key], right[key]) for key in sorted(wrong) if sums[key] != right[key]}:
@@ -168,8 +171,8 @@ def check_world(plan: Plan, world: World, ignoring: int) -> Iterator[str]:
     closings = Counter(desk.closed for desk in world.opened)
     if set(closings) != {1}:
         yield f"environments by how often they were closed: {dict(closings)}"
-    if ignoring != plan.ignoring():
-        yield f"{ignoring} environments went on although they were cancelled, not {plan.ignoring()}"
+    if ignoring != plan.given_up().total():
+        yield f"{ignoring} environments went on although they were cancelled, and planned were {plan.given_up()}"
     if world.ignoring:
         yield f"{world.ignoring} environments still go on"
     most = min(plan.settings.in_flight, plan.settings.groups_per_step * MEMBERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import os
 import resource
 import sys
@@ -12,7 +13,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-__all__ = ["held", "left_over", "peak_rss_mib"]
+from artkit import Episode
+
+__all__ = ["episodes_in_memory", "held", "left_over", "peak_rss_mib"]
 
 
 def held() -> dict[str, Counter[str]]:
@@ -44,6 +47,13 @@ async def left_over(before: dict[str, Counter[str]], within_s: float = 10.0) -> 
         if not left or time.monotonic() > until_s:
             return left
         await asyncio.sleep(0.1)
+
+
+def episodes_in_memory() -> int:
+    """Return how many episodes have not been freed."""
+    gc.collect()
+    # By type: other libraries' objects may do anything when they are asked what they are.
+    return sum(issubclass(type(thing), Episode) for thing in gc.get_objects())
 
 
 def peak_rss_mib() -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ __all__ = [
 ]  # fmt: skip
 
 TURNS = 8
+IMPATIENT_TURNS = 3
 MEMBERS = 4
 REFILLS = 1
 MAX_RETRIES = 3
@@ -54,7 +56,7 @@ class Settings:
     steps: int = 2
     request_timeout_s: float = 8.0
     tool_timeout_s: float = 5.0
-    episode_timeout_s: float = 50.0
+    episode_timeout_s: float = 60.0
     patient_request_timeout_s: float = 120.0
     patient_episode_timeout_s: float = 600.0
 
@@ -153,6 +155,10 @@ class Plan:
         """Whether the members of a scenario have short deadlines: the first ones, who then do not end last."""
         return number < len(RESETS) + max(2, self.settings.scenarios // 25)
 
+    def turns(self, number: int) -> int:
+        """How many turns a play has at most: few where the deadline is short and most of the time is for a fault."""
+        return IMPATIENT_TURNS if self.is_impatient(number) else TURNS
+
     def reset(self, number: int) -> str:
         """How `reset` of a scenario goes."""
         if number < len(RESETS):
@@ -167,8 +173,9 @@ class Plan:
     def play(self, number: int, member: int, replay: int) -> tuple[Turn, ...]:
         """Return the turns of one play."""
         chance = self._chance(number, member, replay)
-        turns = [{"points": 0 if self.is_flat(number) else chance.randrange(1, 10_000)} for _ in range(TURNS)]
-        plan: list[dict[str, Any]] = [*turns]
+        plan: list[dict[str, Any]] = [
+            {"points": 0 if self.is_flat(number) else chance.randrange(1, 10_000)} for _ in range(self.turns(number))
+        ]
         plan[-1] = {"final": "done"}
         for turn in plan:
             if chance.random() < 0.06 and "final" not in turn:
@@ -202,19 +209,19 @@ class Plan:
         for number in range(self.settings.scenarios):
             yield from ((number, member) for member in self.members(number))
 
-    def ignoring(self) -> int:
-        """Return how many environments must still ignore their cancellation at the end."""
-        count = 0
+    def given_up(self) -> Counter[str]:
+        """Return how many environments must ignore their cancellation until the end: in a "play", or in "close"."""
+        counts: Counter[str] = Counter()
         for number, member in self.rollouts():
             for replay, end in enumerate(self.plays(number, member)):
                 if not end.turns:
-                    count += self.reset(number) == "ignores" and member < MEMBERS
+                    counts["play"] += self.reset(number) == "ignores" and member < MEMBERS
                     continue
                 turns = self.play(number, member, replay)
-                count += turns[end.turns - 1].ending == "ignore"
+                counts["play"] += turns[end.turns - 1].ending == "ignore"
                 # A reply that was cut off is not run.
-                count += turns[0].closing == "ignores" and turns[0].ending != "length"
-        return count
+                counts["close"] += turns[0].closing == "ignores" and turns[0].ending != "length"
+        return counts
 
     def ends(self) -> dict[tuple[str, int], End]:
         """Return how every rollout must end."""
@@ -252,7 +259,7 @@ class Plan:
                 return ends("grouped", None, index + 1, "done")
             if turn.final is not None:
                 return ends("lost", "reward", index + 1, "done")
-        return ends("grouped", None, TURNS, "max_turns")
+        return ends("grouped", None, self.turns(number), "max_turns")
 
     def _fate(self, number: int, member: int, chance: random.Random) -> str | None:
         if member >= MEMBERS:
@@ -265,8 +272,7 @@ class Plan:
 
     def _add_fate(self, plan: list[dict[str, Any]], chance: random.Random, fate: str) -> None:
         # Often before the first reply, where there is no episode; never in the last turn, which calls no tool.
-        index = 0 if chance.random() < 0.2 else chance.randrange(1, TURNS - 1)
-        turn = plan[index % 2 if fate in WAITING_FATES else index]
+        turn = plan[0 if chance.random() < 0.2 else chance.randrange(1, len(plan) - 1)]
         where, _, what = fate.partition(": ")
         match where:
             case "wire":

@@ -27,7 +27,7 @@ from artkit import (
 )
 from artkit.testing import ChatServer, DiaryBackend
 from soaking.checks import Found, Told, by_kind, check_counts, check_rollouts, check_world
-from soaking.left_over import held, left_over, peak_rss_mib
+from soaking.left_over import episodes_in_memory, held, left_over, peak_rss_mib
 from soaking.plan import MAX_RETRIES, MEMBERS, REFILLS, Plan, Settings, name, number_of
 from soaking.world import Desk, World, grade
 
@@ -107,12 +107,15 @@ async def soak(settings: Settings, server: ServerProcess, directory: Path) -> Re
     plan, told = Plan(settings), Told()
     world = World(plan)
     trainer = trainer_of(plan, world, server, directory, told)
+    in_memory = episodes_in_memory()
     before, began_s, cpu_s = held(), time.monotonic(), time.process_time()
     report = await trainer.run()
     wall_s, cpu_s = time.monotonic() - began_s, time.process_time() - cpu_s
-    rss_mib, ignoring = peak_rss_mib(), world.ignoring
+    rss_mib, ignoring, kept = peak_rss_mib(), world.ignoring, episodes_in_memory() - in_memory
     await world.release()
     problems = await left_over(before)
+    if kept > plan.given_up().total():
+        problems.append(f"{kept} episodes were still in memory, beside {plan.given_up().total()} that are being played")
     asked, requests = server.ask()
     found = Found.of(directory, told, asked)
     counts = Counter({key: int(value) for key, value in report.counts.items() if value})
@@ -124,10 +127,11 @@ async def soak(settings: Settings, server: ServerProcess, directory: Path) -> Re
         "scored_not_trained": counts["rollouts_grouped"] - sum(map(len, found.trained.values())),
         "lost": by_kind(counts, "rollouts_lost_"),
         "failed": by_kind(counts, "rollouts_failed_"),
-        "late_results": counts["rollouts_late"],
+        "late_results": counts["rollouts_late_results"],
+        "abandoned": counts["rollouts_abandoned"],
+        "refilled": counts["rollouts_refilled"],
         "steps": report.steps,
         "requests": requests,
-        "went_on_when_cancelled": ignoring,
         "most_in_flight": world.most_open,
         "peak_rss_mib": round(rss_mib),
         "wall_s": round(wall_s, 1),

@@ -16,7 +16,7 @@ from typing import Any
 from openai.types.chat.chat_completion import Choice
 
 from artkit import Scenario, ToolEnvironment, ToolError, ToolResult, tool
-from soaking.plan import MEMBERS, TURNS, Plan, number_of
+from soaking.plan import MEMBERS, Plan, number_of
 
 __all__ = ["Desk", "World", "grade"]
 
@@ -75,8 +75,6 @@ class Desk(ToolEnvironment[Scenario]):
         closed: How often it was closed.
     """
 
-    max_turns = TURNS
-
     def __init__(self, world: World) -> None:
         self.world = world
         self.closed = 0
@@ -90,6 +88,7 @@ class Desk(ToolEnvironment[Scenario]):
 
     async def reset(self, scenario: Scenario) -> str:
         number = number_of(scenario.id)
+        self.max_turns = self.world.plan.turns(number)
         self.world.resets[scenario.id] += 1
         self.heart = asyncio.create_task(asyncio.sleep(3_600))
         if number % 8 == 0:

@@ -1,13 +1,14 @@
-"""Telling a cancellation from an error that looks like one."""
+"""Telling what is to end more than a rollout from an error that only looks like it."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from artkit.errors import RewardError
-from artkit.transport import own_cancellation
+from artkit.transport import own_cancellation, own_exits
 
 
 async def test_a_cancelled_error_that_nobody_asked_for_becomes_an_error_with_a_name() -> None:
@@ -46,3 +47,20 @@ async def test_a_deadline_outside_stays_a_deadline() -> None:
 
     with pytest.raises(TimeoutError):
         await wait()
+
+
+@pytest.mark.parametrize("own", [own_cancellation, own_exits])
+async def test_what_is_no_exception_becomes_an_error_with_a_name(own: Any) -> None:
+    """It would end the event loop, and every rollout with it."""
+    with (
+        pytest.raises(RewardError, match=r"the judge raised SystemExit\(3\), which is no Exception"),
+        own("the judge", RewardError),
+    ):
+        raise SystemExit(3)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, GeneratorExit, asyncio.CancelledError, ValueError])
+def test_ctrl_c_and_every_exception_pass(error: type[BaseException]) -> None:
+    """They mean what they say; a coroutine that is closed must not answer with an error."""
+    with pytest.raises(error), own_exits("the judge", RewardError):
+        raise error

@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import FailureKind, FailureRecord
-from artkit.transport import AbandonedError, Deadline, Supervision
+from artkit.errors import EnvironmentContractError
+from artkit.transport import AbandonedError, Deadline, Supervision, own_exits
 from artkit.transport.off_loop import note_threads
 
 if TYPE_CHECKING:
@@ -104,7 +105,8 @@ class _Ending:
     async def _run_and_close(self) -> None:
         with note_threads() as self._threads:
             try:
-                await self._run()
+                with own_exits("the environment", EnvironmentContractError):
+                    await self._run()
             except BaseException as error:
                 self._error = error
                 raise
@@ -184,7 +186,8 @@ async def _close(environment: Environment[Any], timeout_s: float | None) -> str:
     deadline = Deadline(timeout_s, lambda: f"it took longer than {timeout_s} s", is_result=False)
     try:
         async with deadline:
-            await environment.close()
+            with own_exits("close()", EnvironmentContractError):
+                await environment.close()
     except asyncio.CancelledError:
         # Nobody cancels this task while it closes: `close` did it itself.
         return "close() was cancelled from within"

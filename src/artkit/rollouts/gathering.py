@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import functools
 import heapq
 import logging
 import time
@@ -24,6 +23,7 @@ from artkit.rollouts.events import GatherNotice, MemberFinished
 from artkit.rollouts.gathered import GatheredGroups
 from artkit.rollouts.grouping import build_group, failure_of
 from artkit.rollouts.scoring import GroupReward, score_group
+from artkit.rollouts.stragglers import Stragglers
 from artkit.rollouts.watch import Watch
 from artkit.transport import first_failure_group, stragglers_told_to
 
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from artkit.rollouts.failure_budget import FailureBudget
     from artkit.scenarios import Scenario
-    from artkit.transport import Straggler
 
 __all__ = ["Gathering"]
 
@@ -98,8 +97,7 @@ class Gathering:
     _groups: list[_Group] = field(init=False)
     _waiting: list[tuple[int, int]] = field(init=False, default_factory=list)  # a heap of groups and members
     _running: dict[tuple[int, int], str] = field(init=False, default_factory=dict)
-    _abandoned: list[str] = field(init=False, default_factory=list)
-    _late_results: int = field(init=False, default=0)
+    _stragglers: Stragglers = field(init=False, default_factory=Stragglers)
     _tasks: asyncio.TaskGroup = field(init=False)
     _context: contextvars.Context = field(init=False)
     _watch: Watch = field(init=False)
@@ -116,8 +114,8 @@ class Gathering:
                 with gather_deadline(self.timeout_s), self._watch:
                     await self._play()
         finally:
-            if self._abandoned:
-                _log(f"{_named(self._abandoned)} went on after being cancelled and were given up")
+            if abandoned := self._stragglers.abandoned:
+                _log(f"{_named(abandoned)} went on after being cancelled and were given up")
 
     async def _play(self) -> None:
         async with first_failure_group() as self._tasks:
@@ -143,7 +141,7 @@ class Gathering:
 
     async def _member(self, group: _Group, member: int) -> None:
         started_s = time.perf_counter()
-        with stragglers_told_to(functools.partial(self._note_straggler, group, member)):
+        with stragglers_told_to(self._stragglers.note_of(f"{group.scenario.id}, member {member}")):
             attempt = await self._attempt(group, member)
         seconds = time.perf_counter() - started_s
         self._watch.note_end()
@@ -187,11 +185,6 @@ class Gathering:
         lost += await score_group(built, self.reward)
         group.scored = built, lost
 
-    def _note_straggler(self, group: _Group, member: int, straggler: Straggler) -> None:
-        self._late_results += straggler.has_result
-        if straggler.is_running:
-            self._abandoned.append(f"{group.scenario.id}, member {member}")
-
     def _tell(
         self, group: _Group, member: int, seconds: float, attempt: Attempt, failure: FailureRecord | None
     ) -> None:
@@ -219,11 +212,11 @@ class Gathering:
             failed=Counter(str(one.kind) for one in failed),
             alike=sum(record.type == _ALIKE for group in groups for record in group.exceptions),
             causes=Counter(one.headline for one in causes),
-            late_results=self._late_results,
-            abandoned=len(self._abandoned),
+            late_results=self._stragglers.late_results,
+            abandoned=len(self._stragglers.abandoned),
             refilled=sum(member >= group.size for group in self._groups for member in group.members),
         )
-        return GatheredGroups(groups, lost, counts, tuple(self._abandoned), self._watch.longest)
+        return GatheredGroups(groups, lost, counts, tuple(self._stragglers.abandoned), self._watch.longest)
 
     def _built(self, group: _Group) -> _GroupAndLost:
         in_order = [group.members[member] for member in sorted(group.members)]

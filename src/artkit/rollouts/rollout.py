@@ -15,7 +15,7 @@ from artkit.rollouts.deadlines import episode_deadline, is_time_left
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
 from artkit.rollouts.sampling import Limits, Sampling
-from artkit.transport import AbandonedError, ConcurrencyLimit, own_cancellation, sampling_session
+from artkit.transport import AbandonedError, ConcurrencyLimit, own_cancellation, own_exits, sampling_session
 
 if TYPE_CHECKING:
     import art
@@ -104,7 +104,8 @@ class Rollout:
         policy, limits = self.failure_policy, self.limits
         episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
         try:
-            environment = self.environment()
+            with own_exits("the environment factory", EnvironmentContractError):
+                environment = self.environment()
             if not isinstance(environment, Environment):
                 raise EnvironmentContractError(  # noqa: TRY301  # sorted below like any failure of the factory
                     f"the environment factory returned {environment!r}", "return a new instance of an Environment"

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from artkit.rewards import reward_figures
+from artkit.rewards.doctor.figures import reply_length
 
 if TYPE_CHECKING:
     import art
@@ -32,7 +33,7 @@ class RewardWatch:
 
     def note(self, groups: Sequence[art.TrajectoryGroup]) -> list[str]:
         """Take in the scored groups of one batch, before any is dropped; return what to warn of, in words."""
-        self._batches.append(groups)
+        self._batches.append([_outlined(group) for group in groups])
         members = sum(map(_members, self._batches))
         while members - _members(self._batches[0]) >= _MIN_MEMBERS:
             members -= _members(self._batches.popleft())
@@ -42,6 +43,22 @@ class RewardWatch:
         new = [text for name, text in findings.items() if name not in self._known]
         self._known = frozenset(findings)
         return [f"the last {members} rewards: {text}" for text in new]
+
+
+def _outlined(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
+    """Return a group that has the same figures and does not keep the episodes in memory."""
+    import art
+
+    return art.TrajectoryGroup(
+        [
+            art.Trajectory(
+                messages_and_choices=[{"role": "assistant", "content": "-" * reply_length(member)}],
+                reward=member.reward,
+                metrics=dict(member.metrics),
+            )
+            for member in group.trajectories
+        ]
+    )
 
 
 def _members(groups: Sequence[art.TrajectoryGroup]) -> int:

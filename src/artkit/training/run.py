@@ -135,7 +135,9 @@ class Run:
                 batch = await self._filler.fill(state.next_index + len(self._unscored), reader)
                 if batch is None:
                     return self._finished()
-                if reason := await self._batch(batch, began_s):
+                reason = await self._batch(batch, began_s)
+                del batch  # or its episodes would stay in memory while the next ones are played
+                if reason is not None:
                     return reason
         return self._stop.reason
 

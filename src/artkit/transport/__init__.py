@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from artkit.errors import EmptyReplyError
-from artkit.transport.cancellation import own_cancellation
+from artkit.transport.cancellation import own_cancellation, own_exits
 from artkit.transport.concurrency_limit import ConcurrencyLimit
 from artkit.transport.deadline import Deadline, pass_on_cancellation
 from artkit.transport.errors import (
@@ -52,6 +52,7 @@ __all__ = [
     "is_retryable",
     "one_cleanup",
     "own_cancellation",
+    "own_exits",
     "pass_on_cancellation",
     "retry_after_s",
     "run_off_loop",

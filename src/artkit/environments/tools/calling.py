@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.environments.tools.result import ToolResult
 from artkit.errors import ArtkitError, EnvironmentContractError, ToolError
-from artkit.transport import Deadline, run_off_loop
+from artkit.transport import Deadline, own_exits, run_off_loop
 
 if TYPE_CHECKING:
     from artkit.environments.tools.mark import Tool
@@ -75,11 +75,12 @@ async def call_tool(
 
 
 async def _run(name: str, method: Callable[..., Any], values: Mapping[str, Any]) -> Any:
-    if inspect.iscoroutinefunction(method):
-        return await method(**values)
-    call = functools.partial(method, **values)
-    returned = await run_off_loop(call, what=f"the tool {name!r}", error=EnvironmentContractError)
-    return await returned if inspect.isawaitable(returned) else returned
+    with own_exits(f"the tool {name!r}", EnvironmentContractError):
+        if inspect.iscoroutinefunction(method):
+            return await method(**values)
+        call = functools.partial(method, **values)
+        returned = await run_off_loop(call, what=f"the tool {name!r}", error=EnvironmentContractError)
+        return await returned if inspect.isawaitable(returned) else returned
 
 
 def _in_words(error: Exception) -> str:
