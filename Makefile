@@ -11,8 +11,9 @@ EXTRAS ?= torch,math,tensorboard,gymnasium,reasoning-gym,textarena
 PYTHON ?= $(shell scripts/find-python)
 # Passed on to pytest: make test ARGS="tests/rewards -x"
 ARGS ?=
-# Processes that the suite runs in, a file of tests in one of them; 0 is none but its own, for a debugger.
-WORKERS ?= 2
+# Processes that the suite runs in, a file of tests in one of them; 0 is none but its own, for a debugger. One more than
+# there are cores in CI: many tests wait for processes of their own.
+WORKERS ?= 3
 
 BIN := $(VENV)/bin
 # Directories too: their time changes when a file is removed.

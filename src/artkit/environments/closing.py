@@ -100,19 +100,21 @@ class _Ending:
         elif not was_closing:
             raise AbandonedError(given_up)
         elif self._error is not None:
-            raise self._error
+            # Taken from what runs on: its traceback leads to all that waited for this run.
+            error, self._error = self._error, None
+            raise error
 
     async def _run_and_close(self) -> None:
         with note_threads() as self._threads:
             try:
                 with own_exits("the environment", EnvironmentContractError):
                     await self._run()
-            except BaseException as error:
+            except BaseException as error:  # noqa: BLE001  # raised below: what closes then must not hold it
                 self._error = error
-                raise
-            finally:
-                if not self._is_closing and self._supervision.given_up is None:  # else its end comes late
-                    await self._close()
+            if not self._is_closing and self._supervision.given_up is None:  # else its end comes late
+                await self._close()
+        if self._error is not None:
+            raise self._error
 
     def _on_cancel(self, task: asyncio.Task[None]) -> None:
         is_first, self._is_cancelled = not self._is_cancelled, True
