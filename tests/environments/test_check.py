@@ -244,7 +244,8 @@ async def test_a_change_that_comes_of_itself_is_not_blamed_on_what_is_tried_mean
         async def step(self, action: Action) -> StepResult:
             return StepResult("hard" if self.is_hard else "easy", done=True)
 
-    report = await check_environment(Curriculum, SCENARIOS, quick=True)
+    # Time enough to find a cause, also where the machine is busy.
+    report = await check_environment(Curriculum, SCENARIOS, quick=True, time_limit_s=60)
 
     assert {finding.cause for finding in report.findings} <= {LikelyCause.RESET_COUNT, LikelyCause.STATE}
 
