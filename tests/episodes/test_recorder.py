@@ -165,7 +165,7 @@ def test_what_is_no_recording_is_left_alone(path: Path, content: str) -> None:
     assert path.read_text() == content
 
 
-@pytest.mark.parametrize("tail", [b'{"format": 1, "place": "alo\n', bytes(100), bytes(100) + b"\n"])
+@pytest.mark.parametrize("tail", [b'{"format": 1, "place": "al\n', bytes(100), bytes(100) + b"\n"])
 def test_a_broken_last_line_is_cut_off_however_it_ends(path: Path, tail: bytes) -> None:
     """A machine that lost its power leaves zeros, and an editor adds a line's end; what comes next must be readable."""
     with record(path) as recording:

@@ -146,14 +146,14 @@ BROKEN_OFF = ["abort", "error", "ERROR", "network_error", "insufficient_system_r
 @pytest.mark.parametrize("reason", BROKEN_OFF)
 async def test_a_reply_that_its_server_broke_off_is_asked_for_again(reason: str) -> None:
     """Half a reply is no action of the model: it was about to go on."""
-    text, retries, _ = await ask([Reply("I thi", finish_reason=reason), "ok"])
+    text, retries, _ = await ask([Reply("I thin", finish_reason=reason), "ok"])
 
     assert (text, retries) == ("ok", 1)
 
 
 async def test_a_server_that_only_breaks_off_is_named_with_what_it_says() -> None:
     """OpenRouter puts the failure of the server behind it beside the choice."""
-    message = {"role": "assistant", "content": "I thi"}
+    message = {"role": "assistant", "content": "I thin"}
     error = {"code": 502, "message": "upstream died"}
     choice = {"index": 0, "finish_reason": "error", "message": message, "error": error}
 
