@@ -71,6 +71,26 @@ def test_texts_about_the_episode_lose_what_looks_like_a_secret_and_messages_what
     assert (group.trajectories[0] is member, member) == (True, before)
 
 
+@pytest.mark.art_captures
+def test_requests_that_art_captured_lose_the_keys_of_this_process() -> None:
+    """They are uploaded beside the messages, and are the same text."""
+    reply = {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice(KEY).model_dump()]}
+    exchange = {
+        "request": {"model": "m", "messages": [{"role": "user", "content": f"{KEY} {SHAPED}"}]},
+        "response": reply,
+        "start_time": "2026-01-01T00:00:00Z",
+        "end_time": "2026-01-01T00:00:01Z",
+    }
+    member: Any = art.Trajectory(exchanges={"chat_completions": [exchange]})
+
+    [safe] = without_secrets([group_of(member)])[0].trajectories
+
+    [captured] = safe.exchanges.chat_completions  # type: ignore[attr-defined]
+    assert captured.request["messages"] == [{"role": "user", "content": f"[secret] {SHAPED}"}]
+    assert captured.response == member.exchanges.chat_completions[0].response
+    assert member.exchanges.chat_completions[0].request["messages"][0]["content"] == f"{KEY} {SHAPED}"
+
+
 def test_exceptions_are_uploaded_without_secrets() -> None:
     """ART's serverless backend sends their tracebacks; a record may come from an old recording, or from ART itself."""
     record = FailureRecord(kind=FailureKind.TOOL, type="E", message=KEY, traceback=f"line 1: {SHAPED}")

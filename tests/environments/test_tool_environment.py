@@ -604,7 +604,7 @@ async def test_a_tool_is_still_a_method() -> None:
     assert Shop().price("lamp", count=2) == "lamp 2"
 
 
-async def test_thousands_of_problems_are_told_in_short() -> None:
+async def test_many_problems_are_told_in_short() -> None:
     """An answer to each would use up the context, by no doing of the model's."""
     many = {"type": "object", "properties": {"xs": {"type": "array", "items": {"type": "integer"}}}}
 
@@ -617,11 +617,11 @@ async def test_thousands_of_problems_are_told_in_short() -> None:
         def count(self, xs):
             return len(xs)
 
-    arguments = {"xs": ["x" * 1000] * 500}
+    arguments = {"xs": ["x" * 500] * 100}
     told = await answers(Desk(), ("add", arguments), ("count", arguments), ("count", {"xs": "x" * 10_000}))
 
     assert [text.count("argument 'xs.") for text in told] == [5, 5, 0]
-    assert [text.endswith("; and 495 more") for text in told] == [True, True, False]
+    assert [text.endswith("; and 95 more") for text in told] == [True, True, False]
     assert max(map(len, told)) < 2000
 
 

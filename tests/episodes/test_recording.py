@@ -33,6 +33,18 @@ class Verdict(BaseModel):
     parts: list[Verdict] = []
 
 
+class Sets(BaseModel):
+    own: set[int] = Field(serialization_alias="ownSet")
+    parts: list[Sets] = []
+    by_name: dict[int, frozenset[int]] = {}
+
+
+@dataclass(frozen=True)
+class HoldsSets:
+    own: set[int]
+    held: tuple[Sets, ...] = ()
+
+
 @dataclass(frozen=True)
 class Own:
     id: str
@@ -382,6 +394,25 @@ def test_what_would_not_come_back_equal_comes_back_as_all_its_data(path: Path, o
     [read] = recorded(path, episode("a", outcome=outcome))
 
     assert read.outcome == data
+
+
+def test_equal_sets_are_recorded_alike(path: Path) -> None:
+    """Python walks two equal sets in the order that each of them grew in, and a replay compares what was recorded."""
+    one, other = {0, 8}, {8, 0}
+    assert list(one) != list(other)
+
+    def outcomes(of: set[int]) -> list[Any]:
+        held = Sets(own=of, parts=[Sets(own=of)], by_name={3: frozenset(of)})
+        return [{"set": of}, held, HoldsSets(of, (held,)), {"in a mapping": [held]}]
+
+    def written(outcome: Any) -> str:
+        played.outcome = outcome
+        write_groups(path, [], [played])
+        return path.read_text()
+
+    played = episode("a")
+    for first, second in zip(outcomes(one), outcomes(other), strict=True):
+        assert written(first) == written(second)
 
 
 def test_a_module_is_not_asked_for_what_it_has_not_loaded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,28 @@ async def test_a_rollout_that_is_given_up_frees_its_place_and_is_named(caplog: p
     assert (episode.messages_and_choices, episode.metrics["turns"], episode.environment_reward) == (turns, 1, 0.0)  # type: ignore[attr-defined]
 
 
+async def test_a_rollout_of_which_much_goes_on_is_one_that_was_given_up() -> None:
+    """Its play and its `close` both do, and so does what was played in its place."""
+
+    class Stuck(Deaf):
+        async def step(self, action: Action) -> StepResult:
+            await deaf(lambda: type(self).is_let_go)
+            return StepResult(done=True)
+
+        async def close(self) -> None:
+            await super().close()
+            await deaf(lambda: type(self).is_let_go)
+
+    async with ChatServer(lambda body: "hi") as server:
+        limits = Limits(episode_timeout_s=0.2, tool_timeout_s=0.1)
+        rollout = Rollout(Stuck, limits=limits, failure_policy=FailurePolicy(rollout_retries=1, keep={"environment"}))
+        gathered = await gather_groups(rollout, server.model(), ONE, rollouts_per_group=1)
+        Stuck.is_let_go = True
+
+    assert [environment.closed for environment in Stuck.made] == [1, 1]
+    assert (gathered.counts.abandoned, gathered.abandoned) == (1, ("s0, member 0",))
+
+
 async def test_a_gather_that_is_cancelled_does_not_wait_for_who_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     """One `except BaseException` in a user's code made Ctrl-C ineffective; it is named, so that it can be mended."""
 

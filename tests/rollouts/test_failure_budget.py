@@ -86,7 +86,7 @@ def test_connection_failures_in_a_row_are_counted_over_other_news() -> None:
     for _ in range(15):
         budget.fail(LOST, GONE, GONE)
     budget.fail(LOST)
-    budget.succeed()
+    budget.note_reply()
     for _ in range(15):
         budget.fail(LOST, GONE, GONE)
     budget.fail(BROKEN)

@@ -16,7 +16,7 @@ from artkit.environments import Action, Environment, StepResult
 from artkit.episodes import Episode, FailurePolicy
 from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError
 from artkit.rewards import EnvironmentReward
-from artkit.rollouts import GatherCounts, Limits, MemberFinished, Rollout, Sampling, gather_groups
+from artkit.rollouts import GatherCounts, Limits, MemberFinished, Rollout, Sampling, capture_partial, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import ChatServer, Reply, choice, episode
 
@@ -283,6 +283,48 @@ async def test_many_rollouts_in_a_row_without_a_connection_are_an_outage() -> No
             await gather_groups(Rollout(OneTurn, failure_policy=ONCE), server.model(), scenarios(10), max_concurrent=1)
 
     assert len(server.requests) == 16
+
+
+@pytest.mark.parametrize("is_captured", [False, True])
+async def test_while_the_model_replies_to_others_there_is_no_outage(is_captured: bool) -> None:
+    """Rollouts may take an hour, and none has ended yet when the first few have found no connection."""
+    others_finished = 0
+    is_asked_again = asyncio.Event()
+
+    class Long(OneTurn):
+        async def reset(self, scenario: Scenario) -> str:
+            type(self).max_turns = 100
+            return await super().reset(scenario)
+
+        async def step(self, action: Action) -> StepResult:
+            is_asked_again.clear()
+            if others_finished < 39:
+                await is_asked_again.wait()
+            return StepResult("go on", done=others_finished == 39)
+
+    def on_event(event: MemberFinished) -> None:
+        nonlocal others_finished
+        others_finished += event.scenario_id != "s0"
+        is_asked_again.set()
+
+    async def captured(model: Any, scenario: Scenario) -> art.Trajectory:
+        return await rollout(model, scenario)
+
+    def answer(body: dict[str, Any]) -> Reply:
+        return Reply("ok") if body["messages"][0]["content"] == "task s0" else Reply(drop="before")
+
+    rollout = Rollout(Long, failure_policy=ONCE)
+    async with ChatServer(answer) as server:
+        gathered = await gather_groups(
+            capture_partial(captured, failure_policy=ONCE) if is_captured else rollout,
+            server.model(),
+            scenarios(40),
+            rollouts_per_group=1,
+            max_concurrent=2,
+            on_event=on_event,
+        )
+
+    assert gathered.counts == GatherCounts(started=40, grouped=1, failed={"infrastructure": 39})
 
 
 async def test_a_rollout_that_hangs_is_ended_by_its_deadline() -> None:

@@ -179,6 +179,19 @@ async def test_refills_end_where_the_policy_says() -> None:
     assert Always.begun == {"s0": 7}
 
 
+async def test_a_gather_of_one_rollout_is_refilled_too() -> None:
+    """That every rollout has failed is known when those in their place have."""
+
+    class Once(Breaking):
+        pass
+
+    rollout = Rollout(Once, failure_policy=FailurePolicy(refills=1))
+    async with ChatServer(lambda body: "hi") as server:
+        gathered = await gather_groups(rollout, server.model(), scenarios(1), rollouts_per_group=1)
+
+    assert gathered.counts == GatherCounts(started=2, grouped=1, failed={"environment": 1}, refilled=1)
+
+
 async def test_refills_do_not_raise_what_may_fail() -> None:
     """`max_exceptions` is what the caller is ready to lose."""
 

@@ -384,3 +384,13 @@ async def test_a_server_that_counts_only_some_tokens_costs_no_episode(usage: Any
 
     counted = (episode.metrics["prompt_tokens"], episode.metrics["completion_tokens"])
     assert counted == (usage.get("prompt_tokens") or 0, 0)
+
+
+async def test_what_a_rollout_raises_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends in somebody's log, and a server may say again what it was sent."""
+    monkeypatch.setenv("SOME_API_KEY", "the-key-of-this-process")
+    refusal = Reply(status=401, error="Incorrect API key provided: the-key-of-this-process")
+
+    async with ChatServer([refusal]) as server:
+        with pytest.raises(openai.AuthenticationError, match=r"provided: \[secret\]"):
+            await Rollout(Talk)(server.model(), SCENARIO)

@@ -10,10 +10,10 @@ from typing import Any
 import art
 import pytest
 
-from artkit.episodes import Episode, FailureKind
+from artkit.episodes import Episode, FailureKind, FailurePolicy
 from artkit.errors import RewardError
 from artkit.rewards import ProgrammaticReward, RewardAdapter
-from artkit.rollouts import GatherCounts, GatheredGroups, gather_groups
+from artkit.rollouts import GatherCounts, GatheredGroups, capture_partial, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import choice
 
@@ -227,6 +227,19 @@ async def test_a_reward_that_is_no_number_leaves_the_group_whoever_set_it(value:
         f"the reward of {result.lost[0].metadata['scenario_id']!r} is {value!r}"
         in result.groups[0].exceptions[0].message
     )
+
+
+async def test_a_kept_episode_that_nobody_gave_a_reward_says_what_it_failed_of() -> None:
+    """That it has no reward follows from that."""
+
+    async def fails(model: Any, scenario: Scenario, played: Episode) -> None:
+        played.messages_and_choices = [{"role": "user", "content": "go"}, choice("on")]
+        raise KeyError("door")
+
+    result = await gathered(None, capture_partial(fails, failure_policy=FailurePolicy(keep={"environment"})))
+
+    assert result.counts.lost == {"reward": 6}
+    assert "the reward of 'a' is nan and it had failed: KeyError: 'door'" in result.groups[0].exceptions[0].message
 
 
 async def test_a_group_without_members_is_not_scored() -> None:

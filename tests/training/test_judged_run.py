@@ -85,8 +85,8 @@ async def test_what_had_nothing_to_compare_is_neither_a_failure_to_filters_nor_a
 
     (counts,) = [entry["metrics"] for entry in workshop.journal() if entry["kind"] == "emptied"]
     assert {name: count for name, count in counts.items() if "dropped_" in name} == {"groups_dropped_zero_variance": 4}
-    (text,) = [text for event in workshop.told.of(Warned) if "the last cause" in (text := event.text)]
-    assert "the last cause: environment failure, RuntimeError: it broke" in text
+    (text,) = [text for event in workshop.told.of(Warned) if "rollouts grouped" in (text := event.text)]
+    assert "environment failure, RuntimeError: it broke" in text
 
 
 async def test_a_validation_may_hold_groups_with_nothing_to_compare(workshop: Any) -> None:

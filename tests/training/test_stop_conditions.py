@@ -417,12 +417,12 @@ def alarms(rewards: list[float], condition: StopCondition) -> Iterator[int]:
     ("world", "runs"),
     [
         (noise, 200),
-        (yes_or_no, 40),
-        (heavy_tails, 40),
-        (dependent, 40),
-        (slow_drift, 40),
-        (there_and_back, 40),
-        (harder_and_harder, 40),
+        (yes_or_no, 10),
+        (heavy_tails, 10),
+        (dependent, 10),
+        (slow_drift, 10),
+        (there_and_back, 10),
+        (harder_and_harder, 10),
         (constant, 4),
     ],
 )

@@ -65,16 +65,27 @@ def _group(group: art.TrajectoryGroup) -> art.TrajectoryGroup:
 
 
 def _trajectory(trajectory: art.Trajectory) -> Any:
-    return _changed(
-        trajectory,
-        {
-            "messages_and_choices": scrub_values(trajectory.messages_and_choices, known_only=True),
-            "additional_histories": _histories(trajectory.additional_histories),
-            "tools": scrub_values(trajectory.tools, known_only=True),
-            "metadata": scrub_values(trajectory.metadata),
-            "logs": scrub_values(trajectory.logs),
-        },
-    )
+    safe = {
+        "messages_and_choices": scrub_values(trajectory.messages_and_choices, known_only=True),
+        "additional_histories": _histories(trajectory.additional_histories),
+        "tools": scrub_values(trajectory.tools, known_only=True),
+        "metadata": scrub_values(trajectory.metadata),
+        "logs": scrub_values(trajectory.logs),
+    }
+    if captured := getattr(trajectory, "exchanges", None):
+        safe["exchanges"] = _captured(captured)
+    return _changed(trajectory, safe)
+
+
+def _captured(exchanges: Any) -> Any:
+    """Return what ART 0.5.23 and later captured by itself, by protocol: requests, each with its reply."""
+    before = {name: getattr(exchanges, name) for name in type(exchanges).model_fields}
+    safe = {
+        name: [_changed(one, {"request": scrub_values(one.request, known_only=True)}) for one in of]
+        for name, of in before.items()
+    }
+    is_same = all(old is new for name, of in before.items() for old, new in zip(of, safe[name], strict=True))
+    return exchanges if is_same else exchanges.model_copy(update=safe)
 
 
 def _histories(histories: list[Any]) -> list[Any]:

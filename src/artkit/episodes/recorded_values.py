@@ -38,7 +38,7 @@ def dump_object(value: Any) -> tuple[Any, list[str] | None]:
     whole = to_line(_by_fields(value))
     for dump in (_by_name, _by_alias, _by_fields):
         try:
-            data = json.loads(to_line(dump(value)))
+            data = _in_order(json.loads(to_line(dump(value))), value)
             loaded = load_object(data, name)
             if type(loaded) is kind and to_line(_by_fields(loaded)) == whole:
                 return data, name
@@ -91,7 +91,7 @@ def to_line(value: Any) -> str:
 def _as_json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         try:
-            return value.model_dump(mode="json", warnings=False, serialize_as_any=True)
+            return _in_order(value.model_dump(mode="json", warnings=False, serialize_as_any=True), value)
         except Exception:  # noqa: BLE001  # it holds what pydantic cannot write; its parts come by here one by one
             return _by_fields(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -103,6 +103,29 @@ def _as_json(value: Any) -> Any:
     if isinstance(value, _PLAIN):
         return to_jsonable_python(value)
     return to_list() if callable(to_list := getattr(value, "tolist", None)) else repr(value)
+
+
+def _in_order(data: Any, value: Any) -> Any:
+    """Return the data of `value` with its sets in an order: two that are equal are walked in the order they grew in."""
+    if isinstance(data, list):
+        if isinstance(value, set | frozenset):
+            return sorted(data, key=to_line)
+        if isinstance(value, list | tuple) and len(value) == len(data):
+            return [_in_order(item, of) for item, of in zip(data, value, strict=True)]
+    if isinstance(data, dict):
+        parts = {str(key): of for key, of in value.items()} if isinstance(value, Mapping) else _parts(value)
+        return {key: _in_order(item, parts.get(key)) for key, item in data.items()}
+    return data
+
+
+def _parts(value: Any) -> dict[Any, Any]:
+    """Return the fields of a model or a dataclass, under every name that its data may have them."""
+    if isinstance(value, BaseModel):
+        kinds = type(value).model_fields
+        aliases = {of.serialization_alias or of.alias or name: name for name, of in kinds.items()}
+        own = _by_fields(value)
+        return own | {alias: own[name] for alias, name in aliases.items()}
+    return _by_fields(value) if is_dataclass(value) and not isinstance(value, type) else {}
 
 
 def _text_of(data: bytes | bytearray) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from artkit.bridge import hide_secrets
 
 if TYPE_CHECKING:
     import art
 
     from artkit.episodes import FailurePolicy, FailureRecord
 
-__all__ = ["Attempt", "Attempting", "Failed"]
+__all__ = ["Attempt", "Attempting", "Failed", "result_of"]
+
+ResultT = TypeVar("ResultT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,3 +51,15 @@ class Attempting(Protocol):
 
     async def attempt(self, model: art.Model[Any, Any], scenario: Any, member: int = 0) -> Attempt:
         """Play `scenario` once and return the episode, whole or partial, or the failure."""
+
+
+def result_of(attempt: ResultT | Failed) -> ResultT:
+    """Return the episode.
+
+    Raises:
+        Exception: What the rollout failed with, where there is none.
+    """
+    if isinstance(attempt, Failed):
+        hide_secrets(attempt.error)
+        raise attempt.error
+    return attempt

@@ -14,7 +14,7 @@ import openai
 from artkit.bridge import entered_trajectories, error_chain, model_turns, with_recorded_client
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
-from artkit.rollouts.attempt import Attempt, Failed
+from artkit.rollouts.attempt import Attempt, Failed, result_of
 from artkit.rollouts.deadlines import episode_deadline, is_time_left
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.exchange_recorder import ExchangeRecorder
@@ -75,10 +75,7 @@ class CapturedRollout:
         Raises:
             Exception: What made it fail before the model's first turn, or a fatal failure at any time.
         """
-        attempt = await self.attempt(model, scenario, member)
-        if isinstance(attempt, Failed):
-            raise attempt.error
-        return attempt
+        return result_of(await self.attempt(model, scenario, member))
 
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Attempt:
         """Run the function once and return the episode, or the failure where there is none to return."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from artkit.bridge import error_chain
+from artkit.rollouts.replies import tell_reply
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -49,6 +50,7 @@ class ExchangeRecorder:
         if isinstance(outcome, BaseException):
             self._errors.append(outcome)
             return
+        tell_reply()
         if outcome.usage is not None:
             self.tokens["prompt_tokens"] += outcome.usage.prompt_tokens or 0
             self.tokens["completion_tokens"] += outcome.usage.completion_tokens or 0

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FailureBudget"]
 
-# So many rollouts in a row without a connection, each after its own retries, is an outage and not bad luck; and so is
-# every rollout of a smaller gather.
+# So many rollouts in a row without a connection, each after its own retries, and no reply to any other meanwhile, is an
+# outage and not bad luck; and so is every rollout of a smaller gather.
 _OUTAGE_ROLLOUTS = 16
 
 
@@ -53,8 +53,8 @@ class FailureBudget:
         """Note that so many more are started, in place of some that failed. No more may fail for that."""
         self._rollouts += rollouts
 
-    def succeed(self) -> None:
-        """Note a rollout that did not fail."""
+    def note_reply(self) -> None:
+        """Note a reply of the model, or a rollout that did not fail: its server can be reached."""
         self._unconnected = 0
 
     def fail(

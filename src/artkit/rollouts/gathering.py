@@ -22,6 +22,7 @@ from artkit.rollouts.deadlines import gather_deadline, is_time_left
 from artkit.rollouts.events import GatherNotice, MemberFinished
 from artkit.rollouts.gathered import GatheredGroups
 from artkit.rollouts.grouping import build_group, failure_of
+from artkit.rollouts.replies import replies_told_to
 from artkit.rollouts.scoring import GroupReward, score_group
 from artkit.rollouts.stragglers import Stragglers
 from artkit.rollouts.watch import Watch
@@ -111,7 +112,7 @@ class Gathering:
         """Gather, inside `session`. What comes of it, also where this raises, is in `result`."""
         try:
             async with session:
-                with gather_deadline(self.timeout_s), self._watch:
+                with gather_deadline(self.timeout_s), replies_told_to(self.budget.note_reply), self._watch:
                     await self._play()
         finally:
             if abandoned := self._stragglers.abandoned:
@@ -149,16 +150,17 @@ class Gathering:
         # Not the exception: its traceback holds the environment and all that it has.
         group.members[member] = attempt.record if isinstance(attempt, Failed) else attempt
         self._tell(group, member, seconds, attempt, failure)
+        # First, for who is played in its place may succeed where all others failed; none is started yet.
+        self._refill(group)
         if isinstance(attempt, Failed):
             self.budget.fail(attempt.record, attempt.error, attempt.request_error)
         elif failure is None:
-            self.budget.succeed()
+            self.budget.note_reply()
         elif not self.rollout.failure_policy.keeps(failure.kind):
             self.budget.fail(failure)
         # Whoever raised above has stopped the gather, and keeps its place: nobody else is to start.
         del self._running[group.number, member]
         group.unfinished -= 1
-        self._refill(group)
         if not group.unfinished:
             self._tasks.create_task(self._score(group), context=self._context.copy())
         self._start()

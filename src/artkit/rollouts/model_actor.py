@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.safe_values import safe_number
 from artkit.environments.action import parse_arguments, written_calls
+from artkit.rollouts.replies import tell_reply
 from artkit.transport import RetryPolicy, SamplingRequest, complete_with_retry
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class ModelActor:
             on_retry=self._count_retry,
             on_discard=self._count_tokens,
         )
+        tell_reply()
         self._count_tokens(completion)
         choice = completion.choices[0]
         if (why := self._why_cut_off(choice, completion.usage)) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import Episode
-from artkit.rollouts.attempt import Failed
+from artkit.rollouts.attempt import Failed, result_of
 
 if TYPE_CHECKING:
     import art
@@ -51,7 +51,4 @@ class RememberingRollout:
 
     async def __call__(self, model: art.Model[Any, Any], scenario: Any, member: int = 0) -> art.Trajectory:
         """Return the episode; see `attempt`."""
-        attempt = await self.attempt(model, scenario, member)
-        if isinstance(attempt, Failed):
-            raise attempt.error
-        return attempt
+        return result_of(await self.attempt(model, scenario, member))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
-from artkit.rollouts.attempt import Failed
+from artkit.rollouts.attempt import Failed, result_of
 from artkit.rollouts.deadlines import episode_deadline, is_time_left
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
@@ -72,10 +72,7 @@ class Rollout:
         Raises:
             Exception: What made the rollout fail before the model's first turn, or a fatal failure at any time.
         """
-        attempt = await self.attempt(model, scenario, member)
-        if isinstance(attempt, Failed):
-            raise attempt.error
-        return attempt
+        return result_of(await self.attempt(model, scenario, member))
 
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Episode | Failed:
         """Play `scenario` once and return the episode, or the failure where there is none to return."""

@@ -50,6 +50,8 @@ async def score_group(group: art.TrajectoryGroup, reward: GroupReward | None) ->
     unscored = [trajectory for trajectory in group.trajectories if safe_number(trajectory.reward) is None]
     for trajectory in unscored:
         problem = f"the reward of {trajectory.metadata.get('scenario_id')!r} is {trajectory.reward!r}"
+        if isinstance(trajectory, Episode) and trajectory.failure is not None:  # it was kept for a reward
+            problem += f" and it had failed: {trajectory.failure}"
         _drop(group, [trajectory], RewardError(problem, "set a finite number, or leave the episode unscored"))
     kept = {id(trajectory) for trajectory in group.trajectories}
     return [trajectory for trajectory in before if id(trajectory) not in kept]

@@ -20,7 +20,7 @@ class Stragglers:
     it tells. So it must not lead to the episodes of all others.
 
     Attributes:
-        abandoned: The names of those that were given up, one for each time.
+        abandoned: The names of those that were given up, or something of which was.
         late_results: How many results were discarded.
     """
 
@@ -29,10 +29,14 @@ class Stragglers:
 
     def note_of(self, name: str) -> Callable[[Straggler], None]:
         """Return what takes in that the rollout `name` went on."""
+        is_abandoned = False
 
         def note(straggler: Straggler) -> None:
+            nonlocal is_abandoned
             self.late_results += straggler.has_result
-            if straggler.is_running:
+            # Its play may go on and its `close` too, and so may what was played in its place.
+            if straggler.is_running and not is_abandoned:
+                is_abandoned = True
                 self.abandoned.append(name)
 
         return note

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
-from artkit.rollouts.attempt import Attempting, Failed
+from artkit.rollouts.attempt import Attempting, Failed, result_of
 from artkit.rollouts.remembering import RememberingRollout
 from artkit.rollouts.rollout import Rollout
 
@@ -67,10 +67,7 @@ class TaskRollout:
 
     async def __call__(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> art.Trajectory:
         """Play `scenario` once; see `Rollout`."""
-        attempt = await self.attempt(model, scenario, member)
-        if isinstance(attempt, Failed):
-            raise attempt.error
-        return attempt
+        return result_of(await self.attempt(model, scenario, member))
 
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Attempt:
         """Play `scenario` once and return the episode, or the failure where there is none to return.

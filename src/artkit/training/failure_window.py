@@ -13,7 +13,7 @@ from artkit.rollouts import GatherCounts
 if TYPE_CHECKING:
     from artkit.rollouts import GatheredGroups
 
-__all__ = ["FailureWindow", "last_cause"]
+__all__ = ["FailureWindow", "causes_of", "last_cause"]
 
 _WINDOW = 100
 
@@ -61,6 +61,12 @@ class FailureWindow:
             f"{by_count(seen.causes)}",
             f"mend the first cause and start again: the run resumes; or raise {limit.partition('=')[0]}",
         )
+
+
+def causes_of(gathered: GatheredGroups) -> str:
+    """Return what the failures of a gather were, in words: several causes by count, one alone in full."""
+    causes = gathered.counts.causes
+    return by_count(causes) if len(causes) > 1 else last_cause(gathered)
 
 
 def last_cause(gathered: GatheredGroups) -> str:

@@ -17,7 +17,7 @@ from artkit.rewards import FilterResult
 from artkit.rollouts import GatherCounts, GatheredGroups, attempting, gather_groups
 from artkit.rollouts.grouping import build_group
 from artkit.tracking import Warned
-from artkit.training.failure_window import last_cause
+from artkit.training.failure_window import causes_of
 
 if TYPE_CHECKING:
     import art
@@ -246,7 +246,7 @@ class Filler:
             self._record("failed", batch, gathered)
             raise AllRolloutsFailedError(
                 f"{failed} of the {counts.started} rollouts of a step failed, more than max_exceptions={limit!r} "
-                f"allows; the last cause: {last_cause(gathered)}",
+                f"allows: {causes_of(batch.sampled + gathered)}",
                 'mend the cause; the recording called "failed" has every traceback',
             )
 

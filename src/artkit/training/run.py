@@ -14,7 +14,7 @@ from artkit.checkpoints import MetricHistory
 from artkit.errors import BackendError, RewardError
 from artkit.rewards import WeightedReward
 from artkit.tracking import RunStarted, StepFinished, Warned
-from artkit.training.failure_window import FailureWindow
+from artkit.training.failure_window import FailureWindow, causes_of
 from artkit.training.filling import Filler
 from artkit.training.journal import Emptied, Ended, Intended, Logged, Trained
 from artkit.training.plan import Plan
@@ -153,7 +153,7 @@ class Run:
         self.counts.update(counts)
         self._failures.note(gathered)
         if gathered.counts.failures:
-            text = f"batch {batch.index}: {gathered.counts}; the last cause: {self._failures.cause}"
+            text = f"batch {batch.index}: {gathered.counts}: {causes_of(gathered)}"
             self._tell(Warned(text=text))
         for text in self._watch.note(gathered.groups):
             self._tell(Warned(text=text))

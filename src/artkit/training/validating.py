@@ -22,7 +22,7 @@ from artkit.rollouts import (
     gather_groups,
     with_sampling,
 )
-from artkit.training.failure_window import last_cause
+from artkit.training.failure_window import causes_of
 from artkit.training.validation_result import ValidationResult
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ async def validate(
         seconds=time.perf_counter() - started_s,
         pass_at=validation.pass_at,
         success_threshold=validation.success_threshold,
-        cause="" if gathered.counts.grouped else last_cause(gathered),
+        cause=causes_of(gathered),
     )
 
 

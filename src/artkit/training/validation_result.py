@@ -37,7 +37,7 @@ class ValidationResult:
         seconds: How long it took.
         pass_at: The k of each pass@k; None as `Validation` says.
         success_threshold: A reward of at least this is a success.
-        cause: Why nothing could be scored, in words; empty where something could.
+        cause: Why what is not scored is not, in words; several causes by count. Empty where all is scored.
     """
 
     name: str

@@ -81,13 +81,11 @@ class Validator:
             Validated(name=validation.name, step=step, is_first=is_first, mean=mean, scores=result.scores)
         )
         if not result.ranks:
-            cause = f"; the last cause: {result.cause}" if result.cause else ""
-            self._tell(
-                Warned(
-                    text=f"validation {validation.name!r} at step {step} could score only "
-                    f"{result.scored_share:.0%} of its episodes, so it ranks no checkpoint: {result.counts}{cause}"
-                )
+            text = (
+                f"validation {validation.name!r} at step {step} could score only {result.scored_share:.0%} of its "
+                f"episodes, so it ranks no checkpoint: {result.counts}: {result.cause}"
             )
+            self._tell(Warned(text=text))
         return row
 
     def _comparisons(self, validation: Validation, result: ValidationResult) -> dict[str, tuple[int, Comparison]]:
