@@ -64,9 +64,10 @@ format: setup ## let ruff rewrite what it can
 api: setup ## write the public API's snapshot anew; its diff is reviewed
 	@$(BIN)/python scripts/update_public_api.py
 
-.PHONY: test-py312
+.PHONY: test-py312 setup-py312
 test-py312: ## the torch-free part of the suite on Python 3.12 with the newest supported openpipe-art
-	@$(MAKE) test VENV=.venv-py312 EXTRAS=tensorboard PYTHON="$$(scripts/find-python 3.12)"
+test-py312 setup-py312: %-py312:
+	@$(MAKE) $* VENV=.venv-py312 EXTRAS=tensorboard PYTHON="$$(scripts/find-python 3.12)"
 
 .PHONY: bench
 bench: setup ## run the benchmarks, short

@@ -128,9 +128,10 @@ async def test_there_is_no_false_alarm(environment: Any) -> None:
     assert all("nothing that was compared depends on it" in note for note in notes)  # what is kept on purpose
 
 
+@pytest.mark.torch
 async def test_the_global_generator_of_torch_is_watched_where_torch_is_loaded() -> None:
     """A reward model or a simulator may draw from it; artkit itself loads no torch for it."""
-    torch = pytest.importorskip("torch")
+    import torch
 
     class Draws(Plain):
         async def step(self, action: Action) -> StepResult:
