@@ -5,8 +5,8 @@ the model, whose server takes 60 s for a reply, it gets SIGINT. What is measured
 and of that the time until `asyncio.run` has ended: every environment closed, every connection, the backend. What comes
 after that is Python's own end, with everything that openpipe-art has imported.
 
-A run that left an environment open, or closed one twice, or that ended in any other way than by SIGINT, is an error.
-The bound: a median of 3 s.
+A run that left an environment open, or closed one twice, or that ended in any other way than by SIGINT, is an error,
+and so is the exit status. The bound: a median of 3 s.
 
     python benchmarks/interrupt.py [--quick] [--rollouts N] [--runs N]
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import platform
@@ -204,8 +205,8 @@ def main() -> None:
         ending = interrupt(arguments.rollouts)
         endings.append(ending)
         print(f"{ending.process_s:.2f} s, of which the run {ending.run_s:.2f} s", file=sys.stderr)
-    errors = [text for ending in endings for text in wrong(ending, arguments.rollouts)]
-    for text in errors:
+    errors = [found for ending in endings if (found := wrong(ending, arguments.rollouts))]
+    for text in itertools.chain.from_iterable(errors):
         print(text, file=sys.stderr)
     seconds = [ending.process_s for ending in endings]
     print(
@@ -219,10 +220,13 @@ def main() -> None:
                 "ctrl_c_spread_s": [round(min(seconds), 3), round(max(seconds), 3)],
                 "of_which_the_run_median_s": round(statistics.median(ending.run_s for ending in endings), 3),
                 "bound_s": BOUND_S,
+                "within_bound": statistics.median(seconds) < BOUND_S,
                 "machine": {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()},
             }
         )
     )
+    if errors:
+        sys.exit(1)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,6 @@ import argparse
 import asyncio
 import contextlib
 import gc
-import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -38,17 +37,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
-from typing import IO, Any, TypeAlias
+from typing import IO, TypeAlias
+
+from rollout_costs.contenders import CONTENDERS
+from rollout_costs.conversation import TURNS
+from rollout_costs.stub_server import LATENCY_S, serve
 
 __all__ = ["main"]
 
 IN_FLIGHT = 512
 QUICK_IN_FLIGHT = 32
-PER_GROUP = 4
-TURNS = (1, 4, 16)
 SLOW_S = 60.0  # a wave that took longer is not repeated
-LATENCY_S = 0.02
 OPTIONAL = frozenset({"inspect_ai"})
 OVER_BARE = 1.5
 OVER_ART_LOOP = 1 / 3
@@ -59,231 +58,8 @@ ENVIRONMENT = {
     "WEAVE_DISABLED": "true",
 }
 
-QUESTION = "You are in a maze of twisty passages, all alike. Each turn, name the way that you want to go, and why."
-ANSWER = "The passage bends twice and ends in another chamber, much like the last one; there are ways north and east."
-REPLY_TOKENS = 24
-TURN_TOKENS = 48  # of the reply and what the environment says to it
-
-# Plays one wave: so many rollouts at once, of so many turns; returns how many replies it has got.
-Play: TypeAlias = Callable[[int, int], Coroutine[Any, Any, int]]
-
 # CPU milliseconds per turn of a rollout, round by round, of a contender at a number of turns.
 Measured: TypeAlias = dict[tuple[str, int], list[float]]
-
-
-# The server ----------------------------------------------------------------------------------------------------------
-
-
-def reply_text(turn: int) -> str:
-    """Return what the model says in a turn."""
-    return f"Turn {turn}: I go north this time, for the air that comes from there is fresher than it is in the east."
-
-
-def response(turn: int) -> bytes:
-    """Return the answer to the request of a turn, as it goes over the wire."""
-    numbers = random.Random(turn)
-    token_ids = [numbers.randrange(150_000) for _ in range(REPLY_TOKENS)]
-    prompt_ids = [numbers.randrange(150_000) for _ in range(TURN_TOKENS * (turn + 1))]
-    logprobs = [
-        {"token": f"token_id:{token}", "logprob": -numbers.random(), "bytes": [116, 111, 107], "top_logprobs": []}
-        for token in token_ids
-    ]
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": reply_text(turn), "refusal": None, "tool_calls": []},
-        "logprobs": {"content": logprobs},
-        "finish_reason": "stop",
-        "stop_reason": None,
-        "token_ids": token_ids,
-    }
-    usage = {"prompt_tokens": len(prompt_ids), "completion_tokens": REPLY_TOKENS}
-    body = json.dumps(
-        {
-            "id": f"chatcmpl-{turn}",
-            "object": "chat.completion",
-            "created": 1_750_000_000,
-            "model": "policy",
-            "choices": [choice],
-            "usage": {**usage, "total_tokens": sum(usage.values())},
-            "prompt_token_ids": prompt_ids,
-        },
-        separators=(",", ":"),
-    ).encode()
-    head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
-
-
-class Stub(asyncio.Protocol):
-    """One connection: whatever is posted is answered after the latency, as far as its conversation has come.
-
-    A server's framework would cost more than the clients that are measured, so it knows just enough of HTTP.
-    """
-
-    responses = tuple(response(turn) for turn in range(max(TURNS)))
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport: Any = transport
-        self._data = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._data += data
-        head, end, body = self._data.partition(b"\r\n\r\n")
-        if not end or len(body) < int(head.lower().partition(b"content-length:")[2].split(maxsplit=1)[0]):
-            return
-        self._data = b""
-        turn = body.count(b'"assistant"')
-        asyncio.get_running_loop().call_later(LATENCY_S, self._transport.write, self.responses[turn])
-
-
-async def serve() -> None:
-    """Serve on a free port of loopback, which is printed, until standard input ends."""
-    server = await asyncio.get_running_loop().create_server(Stub, "127.0.0.1", 0, backlog=2 * IN_FLIGHT)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    await asyncio.to_thread(sys.stdin.read)
-
-
-# The contenders ------------------------------------------------------------------------------------------------------
-
-
-def bare(base_url: str) -> Play:
-    """The OpenAI client on the aiohttp transport, and a list of messages."""
-    import openai
-
-    async def rollout(client: openai.AsyncOpenAI, turns: int) -> int:
-        messages: list[Any] = [{"role": "user", "content": QUESTION}]
-        for _ in range(turns):
-            completion = await client.chat.completions.create(
-                model="policy", messages=messages, temperature=1.0, top_p=1.0, logprobs=True
-            )
-            messages.append({"role": "assistant", "content": completion.choices[0].message.content})
-            messages.append({"role": "user", "content": ANSWER})
-        return turns
-
-    async def play(rollouts: int, turns: int) -> int:
-        http_client = openai.DefaultAioHttpClient()
-        async with openai.AsyncOpenAI(base_url=base_url, api_key="none", http_client=http_client) as client:
-            return sum(await asyncio.gather(*(rollout(client, turns) for _ in range(rollouts))))
-
-    return play
-
-
-def art_model(base_url: str) -> Any:
-    """Return a trainable model with an endpoint and a price: what a run has that trains on another machine."""
-    from artkit import make_trainable_model
-
-    model = make_trainable_model(
-        name="policy",
-        project="rollouts",
-        base_model="Qwen/Qwen3-8B",
-        base_path=tempfile.gettempdir(),
-        report_metrics=[],
-    )
-    model.inference_base_url, model.inference_api_key = base_url, "none"
-    return model
-
-
-def artkit(base_url: str) -> Play:
-    """`gather_groups` over a `Rollout`, without a reward, as `art_loop` has none."""
-    from artkit import Environment, Rollout, Scenario, StepResult, gather_groups
-
-    class Walk(Scenario):
-        turns: int
-
-    class Maze(Environment[Walk]):
-        max_turns = max(TURNS)
-
-        async def reset(self, scenario: Walk) -> str:
-            self.turns_left = scenario.turns
-            return QUESTION
-
-        async def step(self, action: Any) -> StepResult:
-            self.turns_left -= 1
-            return StepResult(messages=ANSWER, done=not self.turns_left)
-
-    model = art_model(base_url)
-
-    async def play(rollouts: int, turns: int) -> int:
-        scenarios = [Walk(id=str(number), turns=turns) for number in range(rollouts // PER_GROUP)]
-        with model.metrics_builder("train").activate_context():
-            gathered = await gather_groups(Rollout(Maze), model, scenarios, rollouts_per_group=PER_GROUP)
-        return choices_in(gathered.groups)
-
-    return play
-
-
-def art_loop(base_url: str) -> Play:
-    """ART's own gather over a rollout as its examples write it."""
-    import art
-
-    model = art_model(base_url)
-    gather: Any = art.gather_trajectory_groups  # its types do not know that a group of awaitables is awaitable
-
-    async def rollout(turns: int) -> art.Trajectory:
-        client = model.openai_client()
-        trajectory = art.Trajectory(messages_and_choices=[{"role": "user", "content": QUESTION}], reward=0)
-        for _ in range(turns):
-            completion = await client.chat.completions.create(
-                model=model.get_inference_name(), messages=trajectory.messages(), logprobs=True
-            )
-            trajectory.messages_and_choices.append(completion.choices[0])
-            trajectory.messages_and_choices.append({"role": "user", "content": ANSWER})
-        return trajectory
-
-    async def play(rollouts: int, turns: int) -> int:
-        with model.metrics_builder("train").activate_context():
-            groups = await gather(
-                art.TrajectoryGroup(rollout(turns) for _ in range(PER_GROUP)) for _ in range(rollouts // PER_GROUP)
-            )
-        return choices_in(groups)
-
-    return play
-
-
-def choices_in(groups: list[Any]) -> int:
-    """How many replies with log probabilities the groups hold."""
-    turns = [turn for group in groups for trajectory in group.trajectories for turn in trajectory.messages_and_choices]
-    return sum(getattr(turn, "logprobs", None) is not None for turn in turns)
-
-
-def inspect_ai(base_url: str) -> Play:
-    """One sample, evaluated in as many epochs as there are rollouts, by a solver that says the same things."""
-    # Not among artkit's dependencies, so no type checker need find it.
-    root, dataset, models, solvers = (
-        importlib.import_module(f"inspect_ai{name}") for name in ("", ".dataset", ".model", ".solver")
-    )
-
-    def walk(turns: int) -> Any:
-        async def solve(state: Any, generate: Any) -> Any:
-            for _ in range(turns):
-                state = await generate(state)
-                state.messages.append(models.ChatMessageUser(content=ANSWER))
-            return state
-
-        return solve
-
-    async def play(rollouts: int, turns: int) -> int:
-        # A model's connections are bound to the limit that it is made with, so each wave has its own.
-        config = models.GenerateConfig(temperature=1.0, top_p=1.0, logprobs=True, max_connections=rollouts)
-        model = models.get_model(
-            "openai-api/stub/policy", base_url=base_url, api_key="none", config=config, memoize=False
-        )
-        task = root.Task(dataset=[dataset.Sample(input=QUESTION)], epochs=rollouts, solver=solvers.solver(walk)(turns))
-        with tempfile.TemporaryDirectory() as directory:
-            logs = await root.eval_async(
-                task, model=model, score=False, max_samples=rollouts, log_dir=directory, display="none"
-            )
-        samples = logs[0].samples or []
-        return sum(message.role == "assistant" for sample in samples for message in sample.messages)
-
-    return play
-
-
-CONTENDERS: dict[str, Callable[[str], Play]] = {
-    "bare": bare,
-    "artkit": artkit,
-    "art_loop": art_loop,
-    "inspect_ai": inspect_ai,
-}
 
 
 def work(name: str, base_url: str) -> None:
@@ -299,9 +75,6 @@ def work(name: str, base_url: str) -> None:
             replies = runner.run(play(rollouts, turns))
             wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
             print(cpu_s, wall_s, replies, file=answers, flush=True)
-
-
-# The benchmark -------------------------------------------------------------------------------------------------------
 
 
 class Process:

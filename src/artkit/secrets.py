@@ -30,7 +30,9 @@ _ORDINARY = frozenset({
     "optional", "password", "placeholder", "required", "sk-no-key-required", "undefined", "your-api-key",
 })  # fmt: skip
 _NAME = re.compile(
-    r"(?:API_?KEY|ACCESS_?KEY|SECRET_?KEY|PRIVATE_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE)$", re.IGNORECASE
+    r"(?:(?:API|ACCESS|OPENAI|PRIVATE|SECRET|SIGNING)_?KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|_PASS|_PWD|_PAT)"
+    r"(?:_?\d{1,3})?$",  # of several, as for a rate limit each
+    re.IGNORECASE,
 )
 
 _known: dict[str, None] = {}
@@ -192,7 +194,10 @@ _TOKENS = (
     r"eyJ[A-Za-z0-9_-]{8,512}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",  # JSON web tokens
 )
 _NAMES = (
-    r"(?:api|access|auth|bearer|client|private|refresh|secret|session)[ _-]?(?:key|token|secret)(?:[ _-]?(?:key|id))?",
+    (
+        r"(?:access|account|api|auth|bearer|client|private|refresh|secret|session)[ _-]?(?:key|token|secret)"
+        r"(?:[ _-]?(?:key|id))?"
+    ),
     r"passw(?:or)?d|passphrase",
     r"(?-i:_TOKEN|_SECRET)",
 )
@@ -237,9 +242,18 @@ _SHAPES: tuple[tuple[tuple[str, ...], re.Pattern[str], str], ...] = (
         rf"\1\2{MARKER}",
     ),
     (
+        ("--",),  # on a command line, as text or as a list
+        re.compile(
+            rf"(--[a-z-]{{0,32}}(?:key|token|secret|passw(?:or)?d|passphrase)(?:\s{{1,4}}|=|{_QUOTE},\s{{0,4}}))"
+            rf"({_QUOTE})?(?={_PLAIN}{{0,64}}\d){_PLAIN}{{8,}}",
+            re.IGNORECASE,
+        ),
+        rf"\1\2{MARKER}",
+    ),
+    (
         ("?", "&"),
         re.compile(
-            r"([?&](?:api[_-]?key|key|(?:access_|auth_)?token|secret|password|sig|signature)=)[^\s\"'\\&#]{4,}",
+            r"([?&](?:api[_-]?key|key|(?:access_|auth_)?token|secret|password|sig|(?:x-[a-z]{1,8}-)?signature)=)[^\s\"'\\&#]{4,}",
             re.IGNORECASE,
         ),
         rf"\1{MARKER}",

@@ -67,6 +67,8 @@ def caused(error: BaseException, *causes: BaseException) -> BaseException:
         (caused(RuntimeError("a"), ValueError("b"), TimeoutError()), "RuntimeError: a (from ValueError: b)"),
         (caused(RuntimeError("it failed: c"), OSError("c")), "RuntimeError: it failed: c"),
         (caused(TimeoutError("late"), TimeoutError(), asyncio.CancelledError()), "TimeoutError: late"),
+        (caused(RuntimeError("a"), MemoryError()), "RuntimeError: a (from MemoryError)"),
+        (caused(RuntimeError("MemoryError"), MemoryError()), "RuntimeError: MemoryError"),
         (caused(RuntimeError("a"), ExceptionGroup("g", [OSError("c")])), "RuntimeError: a (from OSError: c)"),
     ],
 )

@@ -86,6 +86,7 @@ def test_tool_and_limit_stay_in_the_group_and_what_the_caller_names(policy: Fail
         ({"keep": {"reward"}}, "keep='reward': such an episode has no reward to train on"),
         ({"keep": {"fatal"}}, "keep='fatal': such an episode has no reward to train on"),
         ({"keep": "environment"}, "keep='environment' is not a set of kinds"),
+        ({"keep": None}, "keep=None is not a set of kinds"),
         ({"max_retries": -1}, "FailurePolicy(max_retries=-1) is no whole number of 0 or more"),
         ({"max_retries": 1.5}, "FailurePolicy(max_retries=1.5) is no whole number of 0 or more"),
         ({"rollout_retries": -1}, "FailurePolicy(rollout_retries=-1) is no whole number of 0 or more"),

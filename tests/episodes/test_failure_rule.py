@@ -113,6 +113,13 @@ def test_a_rule_may_be_of_one_side_only(rule_for: Any, waiting_for: Any, matches
     assert rule.matches(ConnectionError(), waiting_for=waiting_for) is matches
 
 
+def test_a_pattern_is_searched_for_in_the_whole_text() -> None:
+    """What a record leaves out of a page of output may be the very words."""
+    error = RuntimeError(f"{'a' * 5_000} out of memory {'z' * 5_000}")
+
+    assert FailureRule("limit", pattern="out of memory").matches(error)
+
+
 def test_an_exception_that_is_broken_itself_is_matched_all_the_same() -> None:
     """A second error while the first is sorted would stop the gather."""
 

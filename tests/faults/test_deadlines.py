@@ -42,7 +42,7 @@ async def test_one_of_twelve_that_waits_for_ever_ends_with_its_turns_and_is_name
     """Gathers that stand still at 9 of 12, for ever and without a word, are what people report."""
     told: list[MemberFinished] = []
     async with ChatServer(lambda body: "hi") as server:
-        rollout = Rollout(TwoTurns, limits=Limits(episode_timeout_s=0.5))
+        rollout = Rollout(TwoTurns, limits=Limits(episode_timeout_s=1.0))
         gathered = await gather_groups(
             rollout, server.model(), scenarios(12), rollouts_per_group=1, on_event=told.append
         )
@@ -52,7 +52,7 @@ async def test_one_of_twelve_that_waits_for_ever_ends_with_its_turns_and_is_name
     assert (slow.stop_reason, slow.metrics["turns"], slow.metrics["error"]) == (StopReason.TIMEOUT, 2, True)
     assert slow.failure is not None
     assert (slow.failure.type, slow.failure.message) == (
-        "TimeoutError", "the episode passed its 0.5 s while waiting for the environment",
+        "TimeoutError", "the episode passed its 1.0 s while waiting for the environment",
     )  # fmt: skip
     assert gathered.counts == GatherCounts(started=12, grouped=11, lost={"environment": 1})
     assert [event.scenario_id for event in told if event.failure] == ["s3"]
@@ -89,6 +89,18 @@ async def test_retries_and_their_waits_count_towards_the_turn() -> None:
         episode = await rollout(server.model(), Scenario(id="s0"))
 
     assert (episode.failure and episode.failure.kind, len(server.requests)) == ("infrastructure", 2)
+
+
+async def test_a_deadline_that_ends_retries_says_what_they_were_for() -> None:
+    """That time was up is true, and no help to whoever is to mend it."""
+    busy = Reply(status=429, error="tier 1 is used up", headers={"Retry-After": "60"})
+    async with ChatServer(lambda body: busy if len(body["messages"]) > 1 else "hi") as server:
+        rollout = Rollout(TwoTurns, limits=Limits(episode_timeout_s=0.3))
+        episode = await rollout(server.model(), Scenario(id="s0"))
+
+    assert episode.stop_reason is StopReason.TIMEOUT
+    assert episode.failure is not None
+    assert "tier 1 is used up" in episode.failure.cause
 
 
 async def test_a_step_that_swallows_its_cancellation_and_returns_late_is_discarded() -> None:

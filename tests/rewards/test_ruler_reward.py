@@ -238,7 +238,7 @@ async def test_the_judges_retry_after_is_kept() -> None:
     judge = Scripted(refusal(429, {"Retry-After": "7"}), by_content)
     await RulerReward(judge=judge, retry_policy=noting(waits))(make_group("0.5", "0.25"))
 
-    assert waits == [7.0]
+    assert [7.0 <= wait_s <= 7.5 for wait_s in waits] == [True]
 
 
 async def test_retries_end() -> None:
@@ -742,7 +742,7 @@ async def test_a_judge_over_http_is_asked_priced_and_retried_by_us_alone(make) -
         assert server.requests[0]["model"] == "gpt-4.1"
         assert "response_format" not in server.requests[0]
     assert rewards(group) == [0.5, 0.25]
-    assert waits[0] == 9.0
+    assert 9.0 <= waits[0] <= 9.5
     cost = 2 * (1000 * 2 + 100 * 8) / 1e6
     assert reward.counts == JudgeCounts(
         groups_judged=1,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import httpx
 import openai
 import pytest
 
 from artkit.episodes import FailureKind, FailureRecord
-from artkit.errors import AllRolloutsFailedError, OutageError
+from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError
 from artkit.rollouts.failure_budget import FailureBudget
 
 REQUEST = httpx.Request("POST", "http://127.0.0.1/v1/chat/completions")
@@ -86,7 +87,7 @@ def test_connection_failures_in_a_row_are_counted_over_other_news() -> None:
     for _ in range(15):
         budget.fail(LOST, GONE, GONE)
     budget.fail(LOST)
-    budget.note_reply()
+    budget.unanswered.note_reply()
     for _ in range(15):
         budget.fail(LOST, GONE, GONE)
     budget.fail(BROKEN)
@@ -97,6 +98,24 @@ def test_connection_failures_in_a_row_are_counted_over_other_news() -> None:
         budget.fail(LOST, GONE, GONE)
 
     assert stopped.value.__cause__ is GONE
+
+
+def test_a_lost_connection_of_an_episode_that_is_kept_counts_towards_an_outage_and_nothing_else() -> None:
+    """Whether it is trained on is another question than whether the server is there."""
+    budget = FailureBudget(1000, 0)
+    for _ in range(15):
+        budget.keep(LOST, GONE)
+    budget.keep(LOST)
+
+    with pytest.raises(OutageError, match="16 rollouts in a row"):
+        budget.keep(LOST, GONE)
+
+
+@pytest.mark.parametrize("max_exceptions", [-1, float("nan"), "3", True])
+def test_a_budget_that_cannot_be_kept_is_refused(max_exceptions: Any) -> None:
+    """Nothing is more than NaN: it would have let everything fail."""
+    with pytest.raises(ConfigurationError, match="is no number from 0"):
+        FailureBudget(8, max_exceptions)
 
 
 def test_a_refusal_is_an_answer() -> None:

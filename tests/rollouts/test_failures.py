@@ -308,6 +308,37 @@ async def test_a_small_gather_without_a_connection_is_an_outage_and_says_to_what
         await gather_groups(rollout, model, scenarios(1))
 
 
+@pytest.mark.parametrize("keep", [(), ("infrastructure",)])
+@pytest.mark.parametrize("is_captured", [False, True])
+async def test_a_server_that_goes_down_between_two_turns_is_an_outage_too(keep: Any, is_captured: bool) -> None:
+    """Episodes that lose it half way are no bad luck either, whether they are kept or not."""
+
+    def answer(body: dict[str, Any]) -> Reply:
+        return Reply("ok") if len(body["messages"]) == 1 else Reply(drop="before")
+
+    async def captured(model: Any, scenario: Scenario) -> Any:
+        return await rollout(model, scenario)
+
+    class Playing(TwoTurns):
+        async def step(self, action: Action) -> StepResult:
+            await all_have_a_reply.wait()
+            return await super().step(action)
+
+    all_have_a_reply = asyncio.Barrier(20)
+    policy = FailurePolicy(max_retries=0, keep=keep)
+    rollout = Rollout(Playing, failure_policy=policy)
+    async with ChatServer(answer) as server:
+        with pytest.raises(OutageError, match="16 rollouts in a row found no connection") as stopped:
+            await gather_groups(
+                capture_partial(captured, failure_policy=policy) if is_captured else rollout,
+                server.model(),
+                scenarios(20),
+                rollouts_per_group=1,
+            )
+
+    assert (len(stopped.value.gathered.lost) >= 16) is not bool(keep)
+
+
 async def test_connections_of_judges_and_tools_are_none_of_the_models() -> None:
     """The model's server is there, so there is no outage of it."""
     request = openai.APIConnectionError(request=httpx.Request("POST", "http://judge.test/v1/chat/completions"))

@@ -126,6 +126,33 @@ async def test_a_deadline_around_a_gather_holds() -> None:
     assert Endless.closings() == {1}
 
 
+async def test_what_was_finished_is_with_the_cancellation() -> None:
+    """It was paid for, and a program of one's own may want to keep it."""
+    playing = asyncio.Event()
+
+    class First(Counting):
+        async def reset(self, scenario: Scenario) -> str:
+            if scenario.id == "s1":
+                playing.set()
+                await asyncio.Event().wait()
+            return "go"
+
+        async def step(self, action: Action) -> StepResult:
+            return StepResult(done=True)
+
+    async with ChatServer(lambda body: "hi") as server:
+        gather = gather_groups(Rollout(First), server.model(), SCENARIOS[:2], rollouts_per_group=1, max_concurrent=1)
+        task = asyncio.create_task(gather)
+        await playing.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+
+    gathered = vars(raised.value)["gathered"]
+    assert [len(group.trajectories) for group in gathered.groups] == [1, 0]
+    assert (gathered.counts.started, gathered.counts.grouped) == (1, 1)
+
+
 async def test_a_failure_that_stops_the_gather_closes_the_others_environments() -> None:
     """When it raises, nothing runs on."""
 

@@ -20,9 +20,9 @@ from artkit.tracking import (
 )
 
 
-def rollout(failure: str | None = None) -> RolloutFinished:
-    """Make a rollout of training."""
-    return RolloutFinished(split="train", scenario_id="a", member=0, seconds=0.1, failure=failure)
+def rollout(failure: str | None = None, *, split: str = "train") -> RolloutFinished:
+    """Make a rollout of training, or of a validation."""
+    return RolloutFinished(split=split, scenario_id="a", member=0, seconds=0.1, failure=failure)
 
 
 def step(index: int, *, total_steps: int | None = 3, seconds: float = 2.0) -> StepFinished:
@@ -98,10 +98,18 @@ def test_an_open_ended_run_shows_no_time_left() -> None:
 def test_failed_rollouts_are_counted_in_the_step_line() -> None:
     """A run that loses rollouts must not look healthy."""
     lost = rollout("TimeoutError: 60 s")
+    of_a_validation = rollout("TimeoutError: 60 s", split="val")
 
-    lines = plain(RunStarted(plan_text="plan", total_steps=3), lost, step(0), lost, step(1))
+    lines = plain(RunStarted(plan_text="plan", total_steps=3), lost, step(0), lost, lost, of_a_validation, step(1))
 
     assert [line.rsplit("  ", 1)[-1] for line in lines] == ["plan", "1 rollout failed", "2 rollouts failed"]
+
+
+def test_a_resumed_run_says_where_it_goes_on() -> None:
+    """Whether anything of before is left is the first thing that one wants to know."""
+    lines = plain(RunStarted(plan_text="plan", total_steps=3, start_step=1), step(5))
+
+    assert lines[1] == "goes on after step 1 of 3"
 
 
 def test_a_resumed_run_counts_on() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from artkit import Every, KeepLatest, Validation
+from artkit import Every, KeepLatest, RunReport, Validation
 from artkit.testing import DiaryBackend
 from artkit.tracking import RunFinished
 
@@ -60,6 +60,22 @@ async def test_the_report_prints_as_a_short_summary_that_ends_with_the_usage(wor
     assert lines[1:3] == ["model: agent", f"history: {report.history}"]
     assert str(report).endswith(report.usage)
     assert [event.report_text for event in workshop.told.of(RunFinished)] == [str(report)]
+
+
+def test_the_report_says_what_was_lost() -> None:
+    """Nobody reads a week's log for it."""
+    counts = {"rollouts_started": 8.0, "rollouts_grouped": 5.0, "rollouts_lost_tool": 1.0, "rollouts_failed_fatal": 0.0}
+    facts = {
+        "reason": "finished",
+        "steps": 2,
+        "best_step": None,
+        "best_value": None,
+        "history": Path("h"),
+        "usage": "u",
+    }
+    report = RunReport(final_inference_name="m", counts=counts | {"rollouts_failed_environment": 2.0}, **facts)  # type: ignore[arg-type]
+
+    assert str(report).splitlines()[1] == "rollouts of this session: 8, 1 lost (tool), 2 failed (environment)"
 
 
 async def test_the_wall_time_counts_all_sessions(workshop: Any) -> None:

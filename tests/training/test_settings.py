@@ -18,7 +18,9 @@ from artkit import ConfigurationError, TrainerSettings
         ({"max_failure_rate": 1.5}, "max_failure_rate=1.5 .*nearest value that works is 1"),
         ({"max_steps": 0}, "max_steps=0 .*nearest value that works is 1"),
         ({"max_empty_steps": 0}, "max_empty_steps=0 .*nearest value that works is 1"),
-        ({"num_epochs": 1.5}, "num_epochs=1.5"),
+        ({"num_epochs": 1.5}, "num_epochs=1.5 .*give a whole number"),
+        ({"step_timeout_s": 0}, "step_timeout_s=0 .*give more than 0"),
+        ({"max_recent_failures": "some"}, "max_recent_failures='some' .*give a whole number"),
     ],
 )
 def test_a_setting_out_of_range_is_refused_with_the_nearest_value_that_works(

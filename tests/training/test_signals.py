@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import logging
 import signal
 import threading
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +28,7 @@ from artkit import (
 )
 from artkit.rollouts import gather_groups
 from artkit.testing import ChatServer, DiaryBackend
+from artkit.tracking import Warned
 from artkit.training.signals import STOPPED
 
 
@@ -122,11 +125,34 @@ def test_what_was_played_when_ctrl_c_came_is_recorded(own_loops: Any) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(trainer.run())
 
-    [path] = (own_loops.model_dir / "artkit" / "recordings").iterdir()
+    recordings = own_loops.model_dir / "artkit" / "recordings"
+    [path] = recordings.iterdir()
     groups, lost = read_groups(path)
     assert path.name == "interrupted-000000.jsonl"
+    assert [event.text for event in own_loops.told.of(Warned)] == [
+        f"interrupted; start again and it goes on with the step under way, what was played of it is in {recordings}"
+    ]
     assert [[one.metadata["scenario_id"] for one in group.trajectories] for group in groups] == [["a", "a"], []]
     assert lost == []
+
+
+def test_an_episode_whose_environment_was_still_being_closed_is_recorded(own_loops: Any) -> None:
+    """It was played to its end; closing a container takes longer than many an episode."""
+
+    class Closes(Played):
+        async def close(self) -> None:
+            press(signal.SIGINT, after_s=0.05)
+            await super().close()
+
+    trainer = trainer_of(own_loops, Closes, settings={"groups_per_step": 1})
+    with pytest.raises(KeyboardInterrupt):
+        run(trainer.run())
+
+    [path] = (own_loops.model_dir / "artkit" / "recordings").iterdir()
+    [group], lost = read_groups(path)
+    assert path.name == "interrupted-000000.jsonl"
+    assert [(one.reward, one.metrics["turns"], one.stop_reason) for one in group.trajectories] == [(1.0, 1, "done")] * 2
+    assert (lost, Closes.closed) == ([], ["a", "a"])
 
 
 def test_a_run_that_ctrl_c_ended_goes_on_in_a_second_event_loop(own_loops: Any) -> None:
@@ -224,6 +250,45 @@ def test_signals_that_the_program_handles_are_left_to_it(own_loops: Any) -> None
         signal.signal(signal.SIGTERM, before[1])
 
     assert (report.reason, heard) == ("finished: all batches were trained", ["SIGINT", "SIGTERM"] * 4)
+
+
+def test_a_second_ctrl_c_cuts_none_of_two_runs_short(own_loops: Any, tmp_path: Path, caplog: Any) -> None:
+    """Also where the run that heard of the first is through with its own clean-up."""
+
+    class Soon(Played):
+        close_s = 0.1
+        stepping: asyncio.Semaphore
+
+        async def step(self, action: Action) -> StepResult:
+            self.stepping.release()
+            await asyncio.Event().wait()
+
+        async def close(self) -> None:
+            await asyncio.sleep(self.close_s)
+            self.closed.append(self.name)
+
+    class Late(Soon):
+        close_s = 0.8
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as runs:
+            for environment, directory in ((Soon, tmp_path / "soon"), (Late, tmp_path / "late")):
+                workshop = dataclasses.replace(own_loops, directory=directory, server=ChatServer(lambda body: "1"))
+                settings = {"groups_per_step": 1, "rollouts_per_group": 1}
+                runs.create_task(trainer_of(workshop, environment, settings=settings).run())
+            for _ in range(2):
+                await Soon.stepping.acquire()
+            press(signal.SIGINT)
+            press(signal.SIGINT, after_s=0.6)
+
+    Soon.stepping = asyncio.Semaphore(0)
+    with caplog.at_level(logging.WARNING, logger="artkit"), pytest.raises(KeyboardInterrupt):
+        run(main())
+
+    assert (Soon.closed, Late.closed) == (["a"], ["a"])
+    assert [text for text in caplog.messages if "clean-up" in text] == [
+        "clean-up is running: what is open is being closed, and then this ends"
+    ]
 
 
 class NoHandlers(asyncio.SelectorEventLoop):

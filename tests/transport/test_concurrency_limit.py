@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,8 @@ async def test_a_slot_is_given_back_by_whoever_fails_in_it() -> None:
     assert await most_at_once(limit, 2) == 1
 
 
-def test_a_limit_of_none_at_all_is_refused() -> None:
-    """It would wait for ever."""
-    with pytest.raises(ConfigurationError, match="max_concurrent=0 is not positive"):
-        ConcurrencyLimit(0)
+@pytest.mark.parametrize("max_concurrent", [0, -1, 1.5, float("nan"), "4"])
+def test_a_limit_that_lets_nobody_in_or_everybody_is_refused(max_concurrent: Any) -> None:
+    """None at all would wait for ever; of one and a half no number of holders is ever too many."""
+    with pytest.raises(ConfigurationError, match=f"max_concurrent={max_concurrent!r} is no whole number from 1"):
+        ConcurrencyLimit(max_concurrent)

@@ -82,9 +82,19 @@ def test_a_refused_request_is_neither_repeated_nor_fatal(status: int) -> None:
     assert (is_retryable(error), is_fatal(error)) == (False, False)
 
 
-def test_an_exhausted_quota_is_fatal_although_it_is_a_429() -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"message": "You exceeded your current quota", "code": "insufficient_quota"},
+        {"message": "You exceeded your current quota", "type": "insufficient_quota", "code": None},
+        {"message": "please check your plan and billing details", "type": "exceeded_current_quota_error"},
+        {"message": "Insufficient balance or no resource package. Please recharge.", "code": "1113"},
+    ],
+    ids=["OpenAI", "a proxy", "Moonshot", "Z.ai"],
+)
+def test_an_exhausted_quota_is_fatal_although_it_is_a_429(body: dict[str, Any]) -> None:
     """Waiting does not fill an account."""
-    error = refusal(429, {"message": "You exceeded your current quota", "code": "insufficient_quota"})
+    error = refusal(429, body)
 
     assert (is_retryable(error), is_fatal(error)) == (False, True)
 

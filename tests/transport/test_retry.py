@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from artkit.errors import ConfigurationError
 from artkit.testing import ChatServer, Reply
 from artkit.transport import (
+    Deadline,
     EmptyReplyError,
     OpenAISamplingClient,
     RetryPolicy,
@@ -21,7 +23,10 @@ from artkit.transport import (
     call_with_retry,
     complete_with_retry,
     is_context_overflow,
+    is_fatal,
+    status_code,
 )
+from artkit.transport.errors import RefusalReplyError
 from artkit.transport.retry import _wait
 
 if TYPE_CHECKING:
@@ -69,7 +74,17 @@ async def test_a_rate_limit_is_waited_out_for_at_least_the_time_asked_for() -> N
 
     text, retries, _ = await ask([busy, busy, "ok"], sleep=waits)
 
-    assert (text, retries, waits) == ("ok", 2, [7.0, 7.0])
+    assert (text, retries, len(waits)) == ("ok", 2, 2)
+    assert all(7.0 <= wait_s <= 7.5 for wait_s in waits)
+
+
+async def test_all_that_are_asked_for_the_same_wait_do_not_come_back_at_once() -> None:
+    """A thousand rollouts that were refused together would be refused together again."""
+    waits = Waits()
+
+    await ask([Reply(status=429, headers={"Retry-After": "7"})] * 8 + ["ok"], max_retries=8, sleep=waits, max_wait_s=1)
+
+    assert len(set(waits)) == 8
 
 
 async def test_a_server_that_asks_for_too_long_a_wait_is_asked_earlier() -> None:
@@ -78,7 +93,7 @@ async def test_a_server_that_asks_for_too_long_a_wait_is_asked_earlier() -> None
 
     await ask([Reply(status=429, headers={"Retry-After": "86400"}), "ok"], sleep=waits, max_retry_after_s=60.0)
 
-    assert waits == [60.0]
+    assert [60.0 <= wait_s <= 60.5 for wait_s in waits] == [True]
 
 
 async def test_a_spent_budget_raises_the_last_refusal() -> None:
@@ -172,6 +187,8 @@ OVERFLOWS = {
         "usage": {"prompt_tokens": 9000, "completion_tokens": 0, "total_tokens": 9000},
     },
     "openrouter": {"choices": [broken_off(error={"code": 400, "message": "maximum context length is 8192 tokens"})]},
+    "openrouter, without a choice": {"error": {"code": 400, "message": "maximum context length is 8192 tokens"}},
+    "old vllm": {"object": "error", "message": "This model's maximum context length is 8192 tokens", "code": 400},
 }
 
 
@@ -186,6 +203,55 @@ async def test_an_overflow_may_come_as_a_reply(body: dict[str, Any]) -> None:
         await client.close()
 
     assert (is_context_overflow(caught.value), len(server.requests)) == (True, 1)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "attempts"),
+    [
+        ({"error": {"code": 429, "message": "free-models-per-min"}}, 429, 2),
+        ({"error": {"code": 502, "message": "Provider returned error"}, "choices": None}, 502, 2),
+        ({"error": {"code": 401, "message": "No auth credentials found"}}, 401, 1),
+        ({"error": {"code": "402", "message": "Insufficient credits"}}, 402, 1),
+        ({"object": "error", "message": "bad template", "type": "BadRequestError", "code": 400}, 400, 1),
+        ({"error": "worker died"}, None, 2),
+        ({"error": {"code": "server_error", "message": "worker died"}}, None, 2),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
+async def test_a_refusal_may_come_as_a_reply(answer: dict[str, Any], status: int | None, attempts: int) -> None:
+    """Gateways answer 200 before they know; what they say then is the real cause, and a refused key stays refused."""
+    server = ChatServer(lambda body: Reply(raw_body={"id": "1", **answer}))
+    async with server:
+        client = OpenAISamplingClient(server.model())
+        with pytest.raises(EmptyReplyError) as caught:
+            await complete_with_retry(client, REQUEST, max_retries=1, policy=RetryPolicy(sleep=Waits()))
+        await client.close()
+
+    said = answer.get("error", answer)
+    words = said if isinstance(said, str) else said["message"]
+    assert (status_code(caught.value), len(server.requests)) == (status, attempts)
+    assert is_fatal(caught.value) is (status in {401, 402})
+    assert words in str(caught.value)
+
+
+def test_a_refusal_that_came_as_a_reply_survives_pickling() -> None:
+    """Rollouts may be played in other processes."""
+    error = RefusalReplyError("no", "wait", 429)
+
+    copied = pickle.loads(pickle.dumps(error))
+
+    assert (str(copied), copied.status) == (str(error), 429)
+
+
+@pytest.mark.parametrize("logprobs", ["none", [], {"content": "none"}])
+@pytest.mark.filterwarnings("ignore:Pydantic serializer warnings:UserWarning")
+async def test_odd_logprobs_cost_no_reply(logprobs: Any) -> None:
+    """The OpenAI client checks nothing of what a server sends."""
+    choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}
+
+    text, retries, _ = await ask([Reply(raw_body={"id": "1", "choices": [{**choice, "logprobs": logprobs}]})])
+
+    assert (text, retries) == ("hello", 0)
 
 
 async def test_what_the_model_says_before_a_failure_is_no_overflow() -> None:
@@ -387,3 +453,21 @@ async def test_no_attempt_begins_after_the_budget(budget_s: float | None, tries:
         await call_with_retry(call, max_retries=3, policy=policy)
 
     assert len(calls) == tries
+
+
+async def test_what_ends_the_retries_came_from_the_last_failure() -> None:
+    """A deadline that passes while a busy server is waited for is not what went wrong."""
+    busy = ConnectionError("busy")
+
+    async def refuse() -> None:
+        raise busy
+
+    async def wait_for_ever(_: float) -> None:
+        await asyncio.Event().wait()
+
+    with pytest.raises(TimeoutError) as late:
+        async with Deadline(0.01, lambda: "too late"):
+            await call_with_retry(refuse, max_retries=3, policy=RetryPolicy(sleep=wait_for_ever))
+
+    assert isinstance(late.value.__cause__, asyncio.CancelledError)
+    assert late.value.__cause__.__cause__ is busy

@@ -13,7 +13,7 @@ from typing import Self
 from artkit.bridge import error_chain
 from artkit.secrets import scrub
 
-__all__ = ["FailureKind", "FailureRecord", "error_text", "shorten"]
+__all__ = ["FailureKind", "FailureRecord", "shorten"]
 
 # A frame of a formatted traceback; those of an exception group stand behind bars.
 _FRAME = re.compile(r'^[ |]*File "(?:.*[/\\])?(.+)", line (\d+), in (.+)$', re.MULTILINE)
@@ -66,7 +66,7 @@ class FailureRecord:
         leaves = _leaves(error)
         # A group of one, and the cancellation that an error ended in, only stand before what happened.
         told = leaves[0] if len(leaves) == 1 else error
-        message = error_text(told) if len(leaves) == 1 else _listed(leaves)
+        message = _text(told) if len(leaves) == 1 else _listed(leaves)
         return cls(
             kind=kind,
             type=type(told).__qualname__,
@@ -90,7 +90,7 @@ class FailureRecord:
         return f"{self.type}: {self.message}" + (f" (from {self.cause})" if self.cause else "")
 
 
-def error_text(error: BaseException) -> str:
+def _text(error: BaseException) -> str:
     """Return the text of an exception, scrubbed and of bounded length; its `repr` where it has none."""
     try:
         return _own_text(error) or shorten(scrub(repr(error)), _MAX_MESSAGE)
@@ -137,7 +137,7 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 def _listed(leaves: list[BaseException]) -> str:
-    counts = Counter(f"{type(leaf).__qualname__}: {error_text(leaf)}" for leaf in leaves)
+    counts = Counter(f"{type(leaf).__qualname__}: {_text(leaf)}" for leaf in leaves)
     texts = [text if count == 1 else f"{count} x {text}" for text, count in counts.most_common(_MAX_LEAVES)]
     if len(counts) > _MAX_LEAVES:
         texts.append(f"and {len(counts) - _MAX_LEAVES} others")
@@ -145,12 +145,16 @@ def _listed(leaves: list[BaseException]) -> str:
 
 
 def _root(error: BaseException, message: str) -> str:
-    """Return the last link of what `error` came from, as text; "" where it says nothing that `message` does not."""
+    """Return the last link of what `error` came from, as text; "" where it says nothing that `message` does not.
+
+    Where none has a text, as a bare assertion has not, it is its class.
+    """
     links = [link for link in error_chain(error) if not isinstance(link, BaseExceptionGroup | asyncio.CancelledError)]
     for link in reversed(links[1:]):
         if text := _own_text(link):
             return "" if text in message else shorten(f"{type(link).__qualname__}: {text}", _MAX_CAUSE)
-    return ""
+    names = [type(link).__qualname__ for link in reversed(links[1:]) if type(link) is not type(error)]
+    return next((name for name in names if name not in message), "")
 
 
 def _formatted(error: BaseException) -> str:

@@ -60,8 +60,9 @@ class FailurePolicy:
     rules: Sequence[FailureRule] = ()
 
     def __post_init__(self) -> None:
-        if isinstance(self.keep, str):
-            raise ConfigurationError(f"keep={self.keep!r} is not a set of kinds", f"write keep={{{self.keep!r}}}")
+        if isinstance(self.keep, str) or not isinstance(self.keep, Iterable):
+            hint = f"write keep={{{str(self.keep)!r}}}" if isinstance(self.keep, str) else 'write keep={"environment"}'
+            raise ConfigurationError(f"keep={self.keep!r} is not a set of kinds", hint)
         for kind in self.keep:
             _check_kind("keep", kind)
             if kind in _NEVER_KEPT:

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from artkit.bridge import error_chain
 from artkit.checks import check_count
-from artkit.episodes.failure import FailureKind, error_text
+from artkit.episodes.failure import FailureKind
 from artkit.errors import ConfigurationError
 from artkit.transport import status_code
 
@@ -98,7 +98,7 @@ class FailureRule:
         return (
             (classes is None or isinstance(error, classes))
             and (statuses is None or _reported_status(error) in statuses)
-            and (self.pattern is None or re.search(self.pattern, error_text(error)) is not None)
+            and (self.pattern is None or re.search(self.pattern, _whole_text(error)) is not None)
         )
 
     def __repr__(self) -> str:
@@ -152,6 +152,14 @@ def _reported_status(error: BaseException) -> int | None:
             if isinstance(value, int) and value in _STATUSES:
                 return value
     return None
+
+
+def _whole_text(error: BaseException) -> str:
+    """Return the text of an exception as it stands: what a record leaves out of it may be what the rule is of."""
+    try:
+        return str(error) or repr(error)
+    except Exception:  # noqa: BLE001  # as below
+        return ""
 
 
 def _held(holder: object, name: str) -> object:

@@ -123,7 +123,7 @@ def _parts(value: Any) -> dict[Any, Any]:
     if isinstance(value, BaseModel):
         kinds = type(value).model_fields
         aliases = {of.serialization_alias or of.alias or name: name for name, of in kinds.items()}
-        own = _by_fields(value)
+        own: dict[str, Any] = _by_fields(value)
         return own | {alias: own[name] for alias, name in aliases.items()}
     return _by_fields(value) if is_dataclass(value) and not isinstance(value, type) else {}
 

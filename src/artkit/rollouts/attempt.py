@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_che
 from artkit.bridge import hide_secrets
 
 if TYPE_CHECKING:
+    import asyncio
+
     import art
 
-    from artkit.episodes import FailurePolicy, FailureRecord
+    from artkit.episodes import Episode, FailurePolicy, FailureRecord
 
-__all__ = ["Attempt", "Attempting", "Failed", "result_of"]
+__all__ = ["Attempt", "Attempting", "Failed", "note_played", "played_of", "result_of"]
 
 ResultT = TypeVar("ResultT")
 
@@ -63,3 +65,14 @@ def result_of(attempt: ResultT | Failed) -> ResultT:
         hide_secrets(attempt.error)
         raise attempt.error
     return attempt
+
+
+def note_played(error: asyncio.CancelledError, episode: Episode) -> None:
+    """Have a cancellation carry the episode that was played to its end before it."""
+    # No class of its own: `asyncio.timeout` goes by the very type.
+    vars(error)["played"] = episode
+
+
+def played_of(error: asyncio.CancelledError) -> Episode | None:
+    """Return the episode that a cancellation carries, or None."""
+    return vars(error).get("played")

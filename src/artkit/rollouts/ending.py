@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from artkit.bridge import model_turns
 from artkit.episodes import FailureKind, FailureRecord, StopReason
+from artkit.rollouts.replies import tell_request_error
 
 if TYPE_CHECKING:
     from artkit.episodes import Episode
@@ -35,6 +36,7 @@ def fail(
         kind: Whose failure that was.
         request_error: The error of a request to the model that `error` is or came from, if it did.
     """
+    tell_request_error(request_error)
     record = FailureRecord.from_exception(error, kind)
     episode.stop_reason = StopReason.TIMEOUT if isinstance(error, TimeoutError) else StopReason.ERROR
     if kind is FailureKind.LIMIT:

@@ -9,6 +9,7 @@ from artkit.bridge import is_serving_unavailable
 from artkit.episodes import FailureKind
 from artkit.episodes.failure_causes import by_count
 from artkit.errors import AllRolloutsFailedError, ConfigurationError, OutageError
+from artkit.rollouts.replies import Unanswered
 from artkit.transport import is_connection_failure, status_code
 
 if TYPE_CHECKING:
@@ -30,13 +31,13 @@ class FailureBudget:
             one fail: a gather in which every rollout failed always stops.
 
     Raises:
-        ConfigurationError: `max_exceptions` is negative.
+        ConfigurationError: `max_exceptions` is no number from 0.
     """
 
     def __init__(self, rollouts: int, max_exceptions: float | None) -> None:
-        if max_exceptions is not None and max_exceptions < 0:
+        if max_exceptions is not None and not _is_budget(max_exceptions):
             raise ConfigurationError(
-                f"max_exceptions={max_exceptions!r} is negative",
+                f"max_exceptions={max_exceptions!r} is no number from 0",
                 "give a count, a share strictly between 0 and 1, or None",
             )
         self._rollouts = rollouts
@@ -47,15 +48,16 @@ class FailureBudget:
         self._kinds: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._first: tuple[FailureRecord, BaseException | None] | None = None
-        self._unconnected = 0
+        self._unanswered = Unanswered()
 
     def add(self, rollouts: int) -> None:
         """Note that so many more are started, in place of some that failed. No more may fail for that."""
         self._rollouts += rollouts
 
-    def note_reply(self) -> None:
-        """Note a reply of the model, or a rollout that did not fail: its server can be reached."""
-        self._unconnected = 0
+    @property
+    def unanswered(self) -> Unanswered:
+        """Those in a row that found no connection; to be told of each reply and of each rollout that did not fail."""
+        return self._unanswered
 
     def fail(
         self,
@@ -68,7 +70,7 @@ class FailureBudget:
         Args:
             record: What went wrong.
             error: The exception, where there was no episode.
-            request_error: The error of a request to the model that `error` is or came from, if it did.
+            request_error: The error of a request to the model that it was or came from, if it did.
 
         Raises:
             OutageError: It is fatal, or too many rollouts in a row found no connection.
@@ -88,17 +90,29 @@ class FailureBudget:
         self._note_connection(record, request_error)
         self._stop_if_spent()
 
+    def keep(self, record: FailureRecord, request_error: BaseException | None = None) -> None:
+        """Note a failure that is none of the gather's, for its episode stays in the group.
+
+        Args:
+            record: What went wrong.
+            request_error: As for `fail`.
+
+        Raises:
+            OutageError: Too many rollouts in a row found no connection.
+        """
+        self._note_connection(record, request_error)
+
     def _note_connection(self, record: FailureRecord, request_error: BaseException | None) -> None:
         # A refusal is an answer. What else went wrong says nothing of whether the server can be reached now.
         if request_error is None:
             return
         if status_code(request_error) is not None:
-            self._unconnected = 0
+            self._unanswered.note_reply()
         if not is_connection_failure(request_error):
             return
-        self._unconnected += 1
-        if self._unconnected >= min(_OUTAGE_ROLLOUTS, self._rollouts):
-            who = "the only rollout" if self._rollouts == 1 else f"{self._unconnected} rollouts in a row"
+        self._unanswered.count += 1
+        if self._unanswered.count >= min(_OUTAGE_ROLLOUTS, self._rollouts):
+            who = "the only rollout" if self._rollouts == 1 else f"{self._unanswered.count} rollouts in a row"
             raise OutageError(
                 f"{who} found no connection to the model's server: {record}",
                 "see that the server runs and can be reached, then start again: the run resumes",
@@ -119,3 +133,7 @@ class FailureBudget:
             "mend the first cause; `gathered` of this error has every traceback: `failure.traceback` of an episode "
             "in its `lost`, and `traceback` of what is in `group.exceptions` of its `groups`",
         ) from cause
+
+
+def _is_budget(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0

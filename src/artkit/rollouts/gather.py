@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import art
@@ -66,17 +68,20 @@ async def gather_groups(
             event loop was held up for more than a second (`LoopHeldUp`); must return quickly. None logs it.
 
     Raises:
-        ConfigurationError: A count that is not positive.
+        ConfigurationError: A count that is no whole number from 1, or a time that is not positive.
         AllRolloutsFailedError: Every rollout failed, or more than `max_exceptions`; names the first cause and counts.
         OutageError: A failure that no rollout can escape, such as a refused key.
         RewardError: The reward broke its contract, or an adapter with `on_error="raise"` could not score.
 
-    The last three carry what was finished by then, as `error.gathered`.
+    The last three carry what was finished by then, as `error.gathered`; so does the `CancelledError` of a gather that
+    was cancelled.
     """
-    counts = {"rollouts_per_group": rollouts_per_group, "max_concurrent": max_concurrent, "timeout_s": timeout_s}
-    for name, value in counts.items():
-        if value is not None and not value > 0:
-            raise ConfigurationError(f"{name}={value!r} is not positive", "give more than 0, or None where it may be")
+    for name, count in {"rollouts_per_group": rollouts_per_group, "max_concurrent": max_concurrent}.items():
+        is_unlimited = count is None and name == "max_concurrent"
+        if not is_unlimited and not (isinstance(count, Integral) and count >= 1):
+            raise ConfigurationError(f"{name}={count!r} is no whole number from 1", "give 1 or more")
+    if timeout_s is not None and not timeout_s > 0:
+        raise ConfigurationError(f"timeout_s={timeout_s!r} is not positive", "give more than 0, or None for no limit")
     gathering = Gathering(
         rollout=attempting(rollout),
         model=model,
@@ -94,6 +99,9 @@ async def gather_groups(
     except (AllRolloutsFailedError, OutageError, RewardError) as error:
         error.gathered = gathering.result()
         hide_secrets(error)  # the causes in its chain are not of artkit's making
+        raise
+    except (asyncio.CancelledError, KeyboardInterrupt) as error:
+        vars(error)["gathered"] = gathering.result()
         raise
     return gathering.result()
 

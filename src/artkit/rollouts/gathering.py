@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import contextvars
 import heapq
@@ -16,7 +17,7 @@ import art
 
 from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import NothingToCompareError
-from artkit.rollouts.attempt import Attempt, Attempting, Failed
+from artkit.rollouts.attempt import Attempt, Attempting, Failed, played_of
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.deadlines import gather_deadline, is_time_left
 from artkit.rollouts.events import GatherNotice, MemberFinished
@@ -29,8 +30,6 @@ from artkit.rollouts.watch import Watch
 from artkit.transport import first_failure_group, stragglers_told_to
 
 if TYPE_CHECKING:
-    import asyncio
-
     from artkit.rollouts.failure_budget import FailureBudget
     from artkit.scenarios import Scenario
 
@@ -112,7 +111,7 @@ class Gathering:
         """Gather, inside `session`. What comes of it, also where this raises, is in `result`."""
         try:
             async with session:
-                with gather_deadline(self.timeout_s), replies_told_to(self.budget.note_reply), self._watch:
+                with gather_deadline(self.timeout_s), self._watch:
                     await self._play()
         finally:
             if abandoned := self._stragglers.abandoned:
@@ -142,9 +141,15 @@ class Gathering:
 
     async def _member(self, group: _Group, member: int) -> None:
         started_s = time.perf_counter()
-        with stragglers_told_to(self._stragglers.note_of(f"{group.scenario.id}, member {member}")):
-            attempt = await self._attempt(group, member)
-        seconds = time.perf_counter() - started_s
+        straggles = stragglers_told_to(self._stragglers.note_of(f"{group.scenario.id}, member {member}"))
+        with straggles, replies_told_to(self.budget.unanswered.note_reply) as requests:
+            try:
+                attempt = await self._attempt(group, member)
+            except asyncio.CancelledError as error:
+                if (played := played_of(error)) is not None:
+                    group.members[member] = played
+                raise
+        seconds, request_error = time.perf_counter() - started_s, requests.take_error()
         self._watch.note_end()
         failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
         # Not the exception: its traceback holds the environment and all that it has.
@@ -155,9 +160,11 @@ class Gathering:
         if isinstance(attempt, Failed):
             self.budget.fail(attempt.record, attempt.error, attempt.request_error)
         elif failure is None:
-            self.budget.note_reply()
-        elif not self.rollout.failure_policy.keeps(failure.kind):
-            self.budget.fail(failure)
+            self.budget.unanswered.note_reply()
+        elif self.rollout.failure_policy.keeps(failure.kind):
+            self.budget.keep(failure, request_error)
+        else:
+            self.budget.fail(failure, request_error=request_error)
         # Whoever raised above has stopped the gather, and keeps its place: nobody else is to start.
         del self._running[group.number, member]
         group.unfinished -= 1

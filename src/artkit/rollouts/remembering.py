@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.episodes import Episode
-from artkit.rollouts.attempt import Failed, result_of
+from artkit.rollouts.attempt import Failed, played_of, result_of
 
 if TYPE_CHECKING:
     import art
@@ -44,7 +45,12 @@ class RememberingRollout:
         """Return the known episode, or play."""
         if (known := self._known.get((scenario.id, member))) is not None:
             return known
-        attempt = await self.rollout.attempt(model, scenario, member)
+        try:
+            attempt = await self.rollout.attempt(model, scenario, member)
+        except asyncio.CancelledError as error:
+            if (played := played_of(error)) is not None:
+                self._recorder.add(played)
+            raise
         if not isinstance(attempt, Failed) and not (isinstance(attempt, Episode) and attempt.failure is not None):
             self._recorder.add(attempt)
         return attempt

@@ -1,27 +1,69 @@
-"""Who is told that the model's server replies."""
+"""What becomes of the requests of rollouts to the model, told to their gather."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 
-__all__ = ["replies_told_to", "tell_reply"]
+__all__ = ["Requests", "Unanswered", "replies_told_to", "tell_reply", "tell_request_error"]
 
-_tell: ContextVar[Callable[[], None] | None] = ContextVar("artkit_replies", default=None)
+
+@dataclass(slots=True)
+class Unanswered:
+    """How many rollouts in a row found no connection to the model's server.
+
+    By itself, and no part of the gather: what was given up keeps its context for as long as it runs, and in that whom
+    it tells. So it must not lead to what others failed with.
+    """
+
+    count: int = 0
+
+    def note_reply(self) -> None:
+        """The model has replied, or a rollout did not fail: its server can be reached."""
+        self.count = 0
+
+
+@dataclass(slots=True)
+class Requests:
+    """The requests of one rollout.
+
+    Attributes:
+        on_reply: Called for each reply of the model.
+        error: The error of a request that the partial episode ended with; None where it ended otherwise.
+    """
+
+    on_reply: Callable[[], None]
+    error: BaseException | None = None
+
+    def take_error(self) -> BaseException | None:
+        """Return `error` and forget it: what was given up keeps these, and its traceback leads to the environment."""
+        error, self.error = self.error, None
+        return error
+
+
+_requests: ContextVar[Requests | None] = ContextVar("artkit_requests", default=None)
 
 
 @contextlib.contextmanager
-def replies_told_to(tell: Callable[[], None]) -> Iterator[None]:
-    """Have `tell` called for each reply of the model to a rollout that is started inside."""
-    token = _tell.set(tell)
+def replies_told_to(tell: Callable[[], None]) -> Iterator[Requests]:
+    """Have `tell` called for each reply of the model to the rollout that is started inside, and yield its requests."""
+    requests = Requests(tell)
+    token = _requests.set(requests)
     try:
-        yield
+        yield requests
     finally:
-        _tell.reset(token)
+        _requests.reset(token)
 
 
 def tell_reply() -> None:
     """Tell that the model has replied."""
-    if (tell := _tell.get()) is not None:
-        tell()
+    if (requests := _requests.get()) is not None:
+        requests.on_reply()
+
+
+def tell_request_error(error: BaseException | None) -> None:
+    """Tell which error of a request has ended a partial episode; None that it was something else."""
+    if (requests := _requests.get()) is not None:
+        requests.error = error

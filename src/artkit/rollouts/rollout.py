@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import time
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
-from artkit.rollouts.attempt import Failed, result_of
+from artkit.rollouts.attempt import Failed, note_played, played_of, result_of
 from artkit.rollouts.deadlines import episode_deadline, is_time_left
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
@@ -81,7 +82,13 @@ class Rollout:
         replayed: list[FailureKind] = []
         async with sampling_session(model) as client:
             while True:
-                attempt, request_retries = await self._play(client, model, scenario, member, len(replayed))
+                try:
+                    attempt, request_retries = await self._play(client, model, scenario, member, len(replayed))
+                except asyncio.CancelledError as error:
+                    if (played := played_of(error)) is not None:
+                        played.reward = played.environment_reward
+                        finish(played, started_s=started_s, retries=retries + len(replayed))
+                    raise
                 retries += request_retries
                 failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
                 if failure is None or not is_time_left():
@@ -136,6 +143,10 @@ class Rollout:
         try:
             with own_cancellation("the rollout", EnvironmentContractError):
                 await run_then_close(run, environment, episode, close_timeout_s=limits.tool_timeout_s)
+        except asyncio.CancelledError as error:
+            if episode.stop_reason is not None:  # all that was left to do is the closing
+                note_played(error, episode)
+            raise
         except Exception as error:  # noqa: BLE001  # environments and servers raise anything; the policy sorts it
             if isinstance(error, AbandonedError):
                 episode = apart(episode)

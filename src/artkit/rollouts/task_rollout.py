@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from artkit.errors import ConfigurationError
-from artkit.rollouts.attempt import Attempting, Failed, result_of
+from artkit.rollouts.attempt import Attempting, Failed, played_of, result_of
 from artkit.rollouts.remembering import RememberingRollout
 from artkit.rollouts.rollout import Rollout
 
@@ -76,7 +77,12 @@ class TaskRollout:
             ConfigurationError: The scenario is of a task that has no rollout.
         """
         task, rollout = self.find(scenario)
-        attempt = await rollout.attempt(model, scenario, member)
+        try:
+            attempt = await rollout.attempt(model, scenario, member)
+        except asyncio.CancelledError as error:
+            if (played := played_of(error)) is not None:
+                played.metadata["task"] = task
+            raise
         if not isinstance(attempt, Failed):
             attempt.metadata["task"] = task
         return attempt

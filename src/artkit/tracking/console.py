@@ -95,6 +95,9 @@ class ConsoleTracker:
     def _on_start(self, event: RunStarted) -> None:
         self.close()
         self._line(event.plan_text)
+        if event.start_step:
+            of = "" if event.total_steps is None else f" of {event.total_steps}"
+            self._line(f"goes on after step {event.start_step}{of}")
         self._step_seconds.clear()
         self._done = event.start_step
         self._failed = 0
@@ -105,7 +108,7 @@ class ConsoleTracker:
             weakref.finalize(self, self._bar.stop)
 
     def _on_rollout(self, event: RolloutFinished) -> None:
-        self._failed += event.failure is not None
+        self._failed += event.split == "train" and event.failure is not None
         if self._bar is not None:
             self._bar.count_rollout(event.split)
 
@@ -119,6 +122,7 @@ class ConsoleTracker:
             facts += f"  {_clock(self._mean_step_s() * max(event.total_steps - self._done, 0))} left"
         if self._failed:
             facts += f"  {counted(self._failed, 'rollout')} failed"
+            self._failed = 0
         if self._bar is not None:
             self._bar.show_step(self._done, facts)
         else:

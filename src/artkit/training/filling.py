@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from artkit.episodes import FailureKind, read_groups, write_groups
-from artkit.errors import AllRolloutsFailedError, OutageError, RewardError
+from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import FilterResult
-from artkit.rollouts import GatherCounts, GatheredGroups, attempting, gather_groups
-from artkit.rollouts.grouping import build_group
+from artkit.rollouts import GatheredGroups, gather_groups
 from artkit.tracking import Warned
 from artkit.training.failure_window import causes_of
 
 if TYPE_CHECKING:
     import art
 
-    from artkit.episodes import Episode, FailurePolicy
-    from artkit.rollouts import MemberFinished
     from artkit.scenarios import Cursor, Scenario
     from artkit.training.broadcast import Broadcast
     from artkit.training.parts import Parts
@@ -96,10 +92,13 @@ class FilledBatch:
         """How many groups were dropped for each reason."""
         return Counter(reason for _, reason in self.dropped)
 
-    def take(self, drawn: Drawn, cursor: Cursor, gathered: GatheredGroups, filtered: FilterResult) -> None:
-        """Add the groups of `drawn`."""
+    def take(self, drawn: Drawn, cursor: Cursor, gathered: GatheredGroups) -> None:
+        """Add the groups of `drawn`; `sort` follows."""
         self.epoch, self.ends_epoch, self.cursor = drawn.epoch, drawn.is_epoch_end, cursor
         self.sampled += gathered
+
+    def sort(self, filtered: FilterResult) -> None:
+        """Say of the groups that were added last which are trained on."""
         self.dropped += filtered.dropped
         self.drop_counts.update(filtered.counts)
         for group in filtered.kept:
@@ -172,11 +171,15 @@ class Filler:
         budget = self._parts.settings.max_extra_groups
         timeout_s = self._parts.settings.step_timeout_s
         ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
-        while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
-            gathered = await self._gather(batch, drawn.items, ends_s - time.monotonic())
-            batch.take(drawn, reader.cursor, gathered, self._filter(gathered.groups))
-            wanted = batch.wanted(budget) if time.monotonic() < ends_s else 0
-            budget -= wanted
+        try:
+            while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
+                batch.take(drawn, reader.cursor, await self._gather(batch, drawn.items, ends_s - time.monotonic()))
+                batch.sort(self._filter(batch.sampled.groups[-len(drawn.items) :]))
+                wanted = batch.wanted(budget) if time.monotonic() < ends_s else 0
+                budget -= wanted
+        except BaseException as error:
+            self._record("failed" if isinstance(error, Exception) else "interrupted", batch, error)
+            raise
         if not batch.sampled.groups and not batch.carried:
             return None
         write_groups(self._rows.recording(index), batch.groups, batch.sampled.lost)
@@ -197,13 +200,6 @@ class Filler:
     async def _gather(self, batch: FilledBatch, scenarios: Sequence[Scenario], timeout_s: float) -> GatheredGroups:
         parts, settings = self._parts, self._parts.settings
         is_refill = bool(batch.sampled.groups)
-        finished: list[Episode] = []
-
-        def on_event(event: MemberFinished) -> None:
-            if event.episode is not None:
-                finished.append(event.episode)
-            self._tell.member("train", event)
-
         try:
             with self._rows.costs("train"):
                 gathered = await gather_groups(
@@ -215,22 +211,14 @@ class Filler:
                     max_exceptions=None if is_refill else settings.max_exceptions,
                     max_concurrent=settings.max_concurrent,
                     timeout_s=None if timeout_s == math.inf else timeout_s,
-                    on_event=on_event,
+                    on_event=lambda event: self._tell.member("train", event),
                     on_notice=self._tell.notice,
                 )
-        except asyncio.CancelledError:
-            policy = attempting(parts.rollout).failure_policy
-            self._record("interrupted", batch, _grouped(scenarios, finished, policy))
-            raise
         except AllRolloutsFailedError as error:
             # A refill may be a single scenario: that all of it failed says little of the others.
             if not is_refill or error.gathered is None:
-                self._record("failed", batch, error.gathered)
                 raise
-            gathered = error.gathered
-        except (OutageError, RewardError) as error:
-            self._record("failed", batch, error.gathered)
-            raise
+            gathered = cast("GatheredGroups", error.gathered)
         if is_refill:
             self._check_exceptions(batch, gathered)
         return gathered
@@ -243,25 +231,18 @@ class Filler:
         allowed = limit * counts.started if 0 < limit < 1 else limit
         failed = sum(counts.failed.values()) + sum(counts.lost.values()) - counts.lost.get(FailureKind.REWARD, 0)
         if failed > allowed:
-            self._record("failed", batch, gathered)
-            raise AllRolloutsFailedError(
+            error = AllRolloutsFailedError(
                 f"{failed} of the {counts.started} rollouts of a step failed, more than max_exceptions={limit!r} "
                 f"allows: {causes_of(batch.sampled + gathered)}",
                 'mend the cause; the recording called "failed" has every traceback',
             )
+            error.gathered = gathered
+            raise error
 
-    def _record(self, name: str, batch: FilledBatch, gathered: GatheredGroups | None) -> None:
+    def _record(self, name: str, batch: FilledBatch, error: BaseException) -> None:
         """Keep what was played for a batch that comes to nothing: it was paid for, and may hold the cause."""
-        if gathered is not None and (played := batch.sampled + gathered).counts.started:
+        gathered = getattr(error, "gathered", None)
+        played = batch.sampled + gathered if isinstance(gathered, GatheredGroups) else batch.sampled
+        if played.counts.started:
             with contextlib.suppress(OSError):
                 write_groups(self._rows.recording(batch.index, name), played.groups, played.lost)
-
-
-def _grouped(scenarios: Sequence[Scenario], episodes: Sequence[Episode], policy: FailurePolicy) -> GatheredGroups:
-    """Return the episodes of a gather that was cancelled, by their scenarios."""
-    by_scenario: defaultdict[str, list[Episode]] = defaultdict(list)
-    for episode in sorted(episodes, key=lambda episode: episode.member):
-        by_scenario[episode.scenario.id].append(episode)
-    built = [build_group(one, by_scenario.pop(one.id, ()), policy) for one in scenarios]
-    lost = [trajectory for _, members in built for trajectory in members]
-    return GatheredGroups([group for group, _ in built], lost, GatherCounts(started=len(episodes)))

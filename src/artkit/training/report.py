@@ -42,6 +42,18 @@ class RunReport:
         if self.best_step is not None:
             best = f"\nbest: step {self.best_step} with {self.best_metric or 'a metric'} {self.best_value:.4g}"
         return (
-            f"{self.reason} ({self.steps} steps, {self.wall_s:.0f} s){best}\n"
+            f"{self.reason} ({self.steps} steps, {self.wall_s:.0f} s){best}{self._losses()}\n"
             f"model: {self.final_inference_name}\nhistory: {self.history}\n\n{self.usage}"
         )
+
+    def _losses(self) -> str:
+        """Say what was lost in this session; "" where nothing was."""
+        parts = [
+            f"{int(count)} {how} ({name.removeprefix(prefix)})"
+            for how, prefix in (("lost", "rollouts_lost_"), ("failed", "rollouts_failed_"))
+            for name, count in sorted(self.counts.items())
+            if name.startswith(prefix) and count
+        ]
+        if not parts:
+            return ""
+        return f"\nrollouts of this session: {int(self.counts.get('rollouts_started', 0))}, {', '.join(parts)}"

@@ -12,6 +12,13 @@ from artkit.errors import ConfigurationError
 
 __all__ = ["TrainerSettings"]
 
+_HINTS = {
+    "ge": "the nearest value that works is {}",
+    "le": "the nearest value that works is {}",
+    "gt": "give more than {}",
+    "lt": "give less than {}",
+}
+
 
 class TrainerSettings(BaseModel):
     """The numbers of a run: frozen, checked when made, unknown names refused.
@@ -88,6 +95,7 @@ def _refusal(error: ValidationError) -> ConfigurationError:
         hint = f"did you mean {near[0]!r}?" if near else f"the settings are {', '.join(known)}"
         return ConfigurationError(f"{name}={first['input']!r} is no setting", hint)
     context = first.get("ctx", {})
-    nearest = next((context[bound] for bound in ("ge", "le", "gt", "lt") if bound in context), None)
-    hint = f"the nearest value that works is {nearest}" if nearest is not None else first["msg"]
+    hints = [wording.format(context[bound]) for bound, wording in _HINTS.items() if bound in context]
+    is_whole = first["type"].startswith("int_")
+    hint = next(iter(hints), "give a whole number" if is_whole else f"see {name} of TrainerSettings")
     return ConfigurationError(f"{name}={first['input']!r} is refused: {first['msg']}", hint)

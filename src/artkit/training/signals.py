@@ -49,7 +49,11 @@ def run_signals() -> Iterator[StopRequest]:
         if interrupts == 2:  # once
             say_cleanup_runs()
         elif interrupts == 1 and task is not None and (pythons is None or not is_first_interrupt(pythons)):
-            task.cancel()
+            # It is no first one where another run, beside this, has heard of that, and was ended together with it.
+            if task.cancelling():
+                say_cleanup_runs()
+            else:
+                task.cancel()
 
     def terminate() -> None:
         if request.reason is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import errno
@@ -236,7 +237,8 @@ class Trainer:
                 tell.add(JsonlTracker(parts.own_dir / "events.jsonl"))
                 async with wandb_run(parts.model, tell=lambda text: tell(Warned(text=text))):
                     run = Run(parts, tell, stop, warnings)
-                    reason = await run()
+                    with _interruption_told(parts, tell):
+                        reason = await run()
                     report = await summarize(parts, run, scrub(reason))
             tell(RunFinished(report_text=str(report)))
         return report
@@ -269,6 +271,21 @@ class Trainer:
             raise
         finally:
             self._busy_with = None
+
+
+@contextlib.contextmanager
+def _interruption_told(parts: Parts, tell: Broadcast) -> Iterator[None]:
+    """Say that a run which is cancelled, by Ctrl-C for one, can be gone on with."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        tell(
+            Warned(
+                text=f"interrupted; start again and it goes on with the step under way, what was played of it is in "
+                f"{parts.own_dir / 'recordings'}"
+            )
+        )
+        raise
 
 
 @contextlib.contextmanager

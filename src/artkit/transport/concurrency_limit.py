@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from numbers import Integral
 from types import TracebackType
 from weakref import WeakKeyDictionary
 
@@ -21,13 +22,14 @@ class ConcurrencyLimit:
         max_concurrent: How many on one event loop; None is no limit.
 
     Raises:
-        ConfigurationError: `max_concurrent` is not positive.
+        ConfigurationError: `max_concurrent` is no whole number from 1.
     """
 
     def __init__(self, max_concurrent: int | None) -> None:
-        if max_concurrent is not None and max_concurrent < 1:
+        # A semaphore that begins at 1.5 is never at 0, and so never full.
+        if max_concurrent is not None and not (isinstance(max_concurrent, Integral) and max_concurrent >= 1):
             raise ConfigurationError(
-                f"max_concurrent={max_concurrent!r} is not positive", "give at least 1, or None for no limit"
+                f"max_concurrent={max_concurrent!r} is no whole number from 1", "give at least 1, or None for no limit"
             )
         self._max_concurrent = max_concurrent
         self._slots: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Semaphore] = WeakKeyDictionary()

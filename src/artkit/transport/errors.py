@@ -16,14 +16,16 @@ import aiohttp
 import httpx
 import openai
 
-from artkit.errors import EmptyReplyError
+from artkit.errors import ArtkitError, EmptyReplyError
 
 __all__ = [
     "OverflowReplyError",
+    "RefusalReplyError",
     "is_connection_failure",
     "is_context_overflow",
     "is_fatal",
     "is_retryable",
+    "reported_status",
     "retry_after_s",
     "says_overflow",
     "status_code",
@@ -83,12 +85,33 @@ _BROKEN_WIRE = (httpx.TransportError, aiohttp.ClientConnectionError, aiohttp.Cli
 _TRUE_TIMEOUTS = (httpx.ReadTimeout, httpx.WriteTimeout, httpx.PoolTimeout)
 
 
+# An account that is used up, told with the 429 of a busy server: OpenAI's word, Moonshot's, and Z.ai's number.
+_QUOTA_CODES = frozenset({"insufficient_quota", "exceeded_current_quota_error", "1113"})
+
+
+class RefusalReplyError(EmptyReplyError):
+    """A server answered 200, and the status that it should have answered with stands in its answer.
+
+    Attributes:
+        status: That status.
+    """
+
+    def __init__(self, problem: str, hint: str, status: int) -> None:
+        super().__init__(problem, hint)
+        self.status = status
+
+    def __reduce__(self) -> tuple[type[ArtkitError], tuple[str, str, int]]:
+        return type(self), (self.problem, self.hint, self.status)
+
+
 class OverflowReplyError(EmptyReplyError):
     """A server answered 200 to say that the conversation outgrew the model's context."""
 
 
 def status_code(error: BaseException) -> int | None:
     """Return the HTTP status that `error` reports, or None where no answer came."""
+    if isinstance(error, RefusalReplyError):
+        return error.status
     if isinstance(error, openai.APIStatusError):
         return error.status_code
     if isinstance(error, httpx.HTTPStatusError):
@@ -130,14 +153,23 @@ def is_context_overflow(error: BaseException) -> bool:
     Decided by the words of the refusal (servers share no code for it): those of OpenAI, vLLM, SGLang, TGI, llama.cpp,
     Anthropic, Gemini and their relatives. Any other refusal is not an overflow.
     """
-    if isinstance(error, OverflowReplyError):
-        return True
+    if isinstance(error, EmptyReplyError):
+        return isinstance(error, OverflowReplyError)
     return status_code(error) in _OVERFLOW_STATUSES and _OVERFLOW.search(_refusal_text(error)) is not None
 
 
 def says_overflow(reason: object) -> bool:
     """Whether `reason`, a server's word or object for what is wrong, is about an outgrown context."""
     return _OVERFLOW.search("\n".join(_reasons(reason))) is not None
+
+
+def reported_status(reason: object) -> int | None:
+    """Return the HTTP status in `reason`, a server's object for what is wrong; None where there is none."""
+    if not isinstance(reason, Mapping):
+        return None
+    values = (str(reason.get(name)) for name in ("code", "status", "status_code"))
+    statuses = (int(value) for value in values if re.fullmatch(r"[45]\d\d", value, re.ASCII))
+    return next(statuses, None)
 
 
 def is_connection_failure(error: BaseException) -> bool:
@@ -206,7 +238,7 @@ def _reasons(reason: object) -> Iterator[str]:
 
 
 def _is_quota_exhausted(error: BaseException) -> bool:
-    return isinstance(error, openai.APIError) and error.code == "insufficient_quota"
+    return isinstance(error, openai.APIError) and not _QUOTA_CODES.isdisjoint({str(error.code), str(error.type)})
 
 
 def _number(text: str | None) -> float | None:

@@ -8,11 +8,13 @@ import contextlib
 import functools
 import gc
 import logging
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -30,43 +32,95 @@ _HELD_UP_S = 1.0
 ResultT = TypeVar("ResultT")
 
 
+@dataclass(eq=False)
+class _Listener:
+    """Who is told of a signal, on the event loop that it runs on."""
+
+    act: Callable[[], None]
+    loop: asyncio.AbstractEventLoop
+    came_s: float | None = None
+
+    def tell(self) -> None:
+        now_s = time.monotonic()
+        if self.came_s is not None and now_s - self.came_s > _HELD_UP_S:
+            # The loop does not turn. Whoever holds it up is all that can be ended.
+            raise KeyboardInterrupt
+        self.came_s = self.came_s or now_s
+        self.loop.call_soon_threadsafe(self._act)
+
+    def _act(self) -> None:
+        self.came_s = None
+        self.act()
+
+
+@dataclass(eq=False)
+class _Handled:
+    """One signal: what there was before, and who wants to be told. The first is; when it leaves, the next one is."""
+
+    number: signal.Signals
+    before: Any
+    listeners: list[_Listener] = field(default_factory=list)
+
+    def __call__(self, _: int, frame: FrameType | None) -> None:
+        first = self.listeners[0]
+        if first.loop.is_running():
+            first.tell()
+        elif callable(self.before):
+            self.before(self.number, frame)
+        else:
+            self.put_back()
+            signal.raise_signal(self.number)
+
+    def put_back(self) -> None:
+        now: object = signal.getsignal(self.number)
+        if now is self:
+            signal.signal(self.number, self.before)
+
+
 @contextlib.contextmanager
 def handled_signal(number: signal.Signals, act: Callable[[], None]) -> Iterator[Any]:
     """Call `act` on the running event loop at each signal inside, and put back at the end what was there before.
 
     Nothing is done where a signal cannot be handled, which is outside the main thread, nor where the program has a
-    handler of its own. `signal.signal` does it rather than the event loop, of which some kinds cannot.
+    handler of its own. `signal.signal` does it rather than the event loop, of which some kinds cannot. Of several that
+    are inside at a time, the first alone acts, and the next one once that has left.
 
     Yields:
         The handler that was there before; None where nothing was done.
     """
-    before = signal.getsignal(number)
-    if threading.current_thread() is not threading.main_thread() or not _is_pythons_own(number, before):
+    now = signal.getsignal(number)
+    is_main = threading.current_thread() is threading.main_thread()
+    if not is_main or not (isinstance(now, _Handled) or _is_pythons_own(number, now)):
         yield None
         return
-    loop = asyncio.get_running_loop()
-    came_s: float | None = None
-
-    def on_loop() -> None:
-        nonlocal came_s
-        came_s = None
-        act()
-
-    def handler(_: int, __: FrameType | None) -> None:
-        nonlocal came_s
-        now_s = time.monotonic()
-        if came_s is not None and now_s - came_s > _HELD_UP_S:
-            # The loop does not turn. Whoever holds it up is all that can be ended.
-            raise KeyboardInterrupt
-        came_s = came_s or now_s
-        loop.call_soon_threadsafe(on_loop)
-
-    signal.signal(number, handler)
+    listener = _Listener(act, asyncio.get_running_loop())
+    handled = now if isinstance(now, _Handled) else _Handled(number, now)
+    handled.listeners.append(listener)
+    if handled is not now:
+        _put_back_in_children()
+        signal.signal(number, handled)
     try:
-        yield before
+        yield handled.before
     finally:
-        if signal.getsignal(number) is handler:
-            signal.signal(number, before)
+        handled.listeners.remove(listener)
+        if not handled.listeners:
+            handled.put_back()
+
+
+@functools.cache
+def _put_back_in_children() -> None:
+    """See to it that a process that is forked off, as `multiprocessing` does, has the handlers of before.
+
+    Here they end what the parent runs. A child would take no notice: `Process.terminate()` would not end it.
+    """
+
+    def put_back() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if isinstance(handled := signal.getsignal(number), _Handled):
+                handled.put_back()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=put_back)
 
 
 def say_cleanup_runs() -> None:

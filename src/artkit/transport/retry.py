@@ -39,7 +39,8 @@ class RetryPolicy:
     """How long to wait between attempts.
 
     The wait before retry n is `initial_wait_s * 2**(n-1)` plus up to `initial_wait_s` at random, at most `max_wait_s`;
-    and never less than what the server asked for in `Retry-After`, up to `max_retry_after_s`.
+    and never less than what the server asked for in `Retry-After`, up to `max_retry_after_s`, with as much at random on
+    top: it asks a thousand rollouts for the same wait, and is not to be met by all of them at once.
 
     Attributes:
         initial_wait_s: The wait before the first retry, in seconds, without its random part.
@@ -153,7 +154,13 @@ async def call_with_retry(
         sleep=policy.sleep,
         reraise=True,
     )
-    return await retrying(attempt)
+    try:
+        return await retrying(attempt)
+    except asyncio.CancelledError as error:
+        if retried and error.__cause__ is None:
+            # A deadline that ends the retries is not what went wrong: it came from the last failure.
+            error.__cause__ = retried[-1]
+        raise
 
 
 class _Budget:
@@ -172,11 +179,13 @@ class _Budget:
 
 
 def _wait(policy: RetryPolicy) -> Callable[[RetryCallState], float]:
-    backoff_s = wait_exponential(multiplier=policy.initial_wait_s) + wait_random(max=policy.initial_wait_s)
+    backoff_s = wait_exponential(multiplier=policy.initial_wait_s)
+    jitter_s = wait_random(max=policy.initial_wait_s)
 
     def wait_s(state: RetryCallState) -> float:
         error = state.outcome.exception() if state.outcome is not None else None
-        asked_s = (retry_after_s(error) if error is not None else None) or 0.0
-        return max(min(backoff_s(state), policy.max_wait_s), min(asked_s, policy.max_retry_after_s))
+        asked_s = retry_after_s(error) if error is not None else None
+        own_s = min(backoff_s(state) + jitter_s(state), policy.max_wait_s)
+        return own_s if asked_s is None else max(own_s, min(asked_s, policy.max_retry_after_s) + jitter_s(state))
 
     return wait_s

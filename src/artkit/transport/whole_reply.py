@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from openai.types.chat import ChatCompletionMessage
 
 from artkit.errors import EmptyReplyError
-from artkit.transport.errors import OverflowReplyError, says_overflow
+from artkit.transport.errors import OverflowReplyError, RefusalReplyError, reported_status, says_overflow
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -36,15 +37,12 @@ def why_no_reply(completion: ChatCompletion, model: str) -> EmptyReplyError | No
     choice: Choice | None = choices[0] if isinstance(choices, list) and choices else None
     message: Any = getattr(choice, "message", None)
     if choice is None or not isinstance(message, ChatCompletionMessage):
-        return EmptyReplyError(f"the server of {model!r} answered without a reply in it", _HINT)
+        return _failure(f"the server of {model!r} answered without a reply in it", _said_beside(completion), model)
     reason = str(getattr(choice, "finish_reason", None)).casefold()
     if reason in _BROKEN_OFF:
         # What was sampled until then is no action of the model: it was about to go on.
-        said = _what_the_server_says(choice, message)
-        if says_overflow(said):
-            return _overflow(model)
-        told = f": {said}" if said else ""
-        return EmptyReplyError(f"the server of {model!r} broke its reply off, finish_reason={reason!r}{told}", _HINT)
+        problem = f"the server of {model!r} broke its reply off, finish_reason={reason!r}"
+        return _failure(problem, _what_the_server_says(choice, message), model)
     if not _is_empty(choice, message):
         return None
     if reason == "length":
@@ -56,11 +54,27 @@ def why_no_reply(completion: ChatCompletion, model: str) -> EmptyReplyError | No
     return EmptyReplyError(f"the server of {model!r} answered without a reply in it", _HINT)
 
 
+def _failure(problem: str, said: object, model: str) -> EmptyReplyError:
+    """Return what to raise where a server says of its failure `said`, which may be nothing."""
+    if says_overflow(said):
+        return _overflow(model)
+    if said:
+        problem += f": {said}"
+    status = reported_status(said)
+    return EmptyReplyError(problem, _HINT) if status is None else RefusalReplyError(problem, _HINT, status)
+
+
 def _overflow(model: str) -> OverflowReplyError:
     return OverflowReplyError(
         f"the conversation outgrew the context of {model!r}",
         "give fewer turns, shorter observations or a longer context",
     )
+
+
+def _said_beside(completion: ChatCompletion) -> object:
+    """Return the error in an answer that holds no choice: OpenRouter's object, or the whole of vLLM's answer."""
+    extra: Mapping[str, Any] = completion.model_extra or {}
+    return extra.get("error") or (extra if reported_status(extra) or "message" in extra else None)
 
 
 def _what_the_server_says(choice: Choice, message: ChatCompletionMessage) -> object:
@@ -88,5 +102,5 @@ def _is_empty(choice: Choice, message: ChatCompletionMessage) -> bool:
         extra.get("reasoning"),
     )
     logprobs = getattr(choice, "logprobs", None)
-    sampled = logprobs is not None and logprobs.content
+    sampled = getattr(logprobs, "content", None)
     return not any((*said, sampled, (choice.model_extra or {}).get("token_ids")))

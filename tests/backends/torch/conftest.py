@@ -1,4 +1,4 @@
-"""A backend in a temporary directory, and the few moves that most tests make."""
+"""A backend in a temporary directory, a small model to begin from, and the few moves that most tests make."""
 
 from __future__ import annotations
 
@@ -9,13 +9,58 @@ from typing import Any
 
 import art
 import pytest
+import torch
+import transformers
 from openai.types.chat.chat_completion import Choice
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from artkit.backends.torch import TorchBackend
 from artkit.transport import SamplingRequest
 
 MakeModel = Callable[..., "art.TrainableModel[Any, Any]"]
 Sample = Callable[..., Awaitable[Choice]]
+
+
+@pytest.fixture(scope="session")
+def make_base_model(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes a tiny random Llama with a byte-level tokenizer, its vocabulary padded beyond the tokenizer's."""
+
+    def make(
+        template: str | dict[str, str],
+        texts: Sequence[str] = ("user assistant system hello hello",),
+        specials: Sequence[str] = (),
+        window: int = 256,
+    ) -> Path:
+        directory = tmp_path_factory.mktemp("base")
+        tokenizer = Tokenizer(models.BPE())
+        tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        tokenizer.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            special_tokens=["<|im_start|>", "<|im_end|>", *specials],
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(texts, trainer)
+        fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
+        fast.chat_template = template
+        fast.save_pretrained(directory)
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(
+            vocab_size=len(fast) + 50,
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            max_position_embeddings=window,
+            tie_word_embeddings=False,
+            initializer_range=0.3,
+            eos_token_id=fast.eos_token_id,
+        )
+        transformers.LlamaForCausalLM(config).save_pretrained(directory)
+        return directory
+
+    return make
 
 
 @pytest.fixture

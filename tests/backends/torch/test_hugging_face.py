@@ -12,7 +12,6 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from artkit.errors import ConfigurationError
 
@@ -27,36 +26,9 @@ CHATML = (
 
 
 @pytest.fixture
-def base_model(tmp_path: Path) -> Path:
-    """A tiny random Llama with a byte-level tokenizer and ChatML, its vocabulary padded beyond the tokenizer's."""
-    directory = tmp_path / "base"
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        special_tokens=["<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(["user assistant system hello hello"], trainer)
-    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="<|im_end|>")
-    fast.chat_template = CHATML
-    fast.save_pretrained(directory)
-    torch.manual_seed(0)
-    config = transformers.LlamaConfig(
-        vocab_size=len(fast) + 50,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=256,
-        tie_word_embeddings=False,
-        initializer_range=0.3,
-        eos_token_id=fast.eos_token_id,
-    )
-    transformers.LlamaForCausalLM(config).save_pretrained(directory)
-    return directory
+def base_model(make_base_model: Callable[..., Path]) -> Path:
+    """A tiny random Llama with ChatML."""
+    return make_base_model(CHATML)
 
 
 def length(prompt: str, reply: str) -> float:

@@ -30,6 +30,11 @@ def draw(settings: SamplingSettings, count: int = DRAWS) -> Counter[int]:
         (SamplingSettings(temperature=0.5), {0: 0.25 / 0.345, 2: 0.0625 / 0.345, 3: 0.0225 / 0.345, 4: 0.01 / 0.345}),
         (SamplingSettings(top_p=0.7), {0: 2 / 3, 2: 1 / 3}),
         (SamplingSettings(top_p=0.76), {0: 0.5 / 0.9, 2: 0.25 / 0.9, 3: 0.15 / 0.9}),
+        (SamplingSettings(top_k=3), {0: 0.5 / 0.9, 2: 0.25 / 0.9, 3: 0.15 / 0.9}),
+        (SamplingSettings(top_k=10**30), {0: 0.5, 2: 0.25, 3: 0.15, 4: 0.1}),
+        # Of the three that are left, two have eight tenths; of all, they would have less.
+        (SamplingSettings(top_k=3, top_p=0.8), {0: 2 / 3, 2: 1 / 3}),
+        (SamplingSettings(top_k=2, temperature=0.5), {0: 0.8, 2: 0.2}),
     ],
 )
 def test_tokens_are_drawn_as_often_as_they_are_likely(settings: SamplingSettings, expected: dict[int, float]) -> None:
@@ -39,6 +44,11 @@ def test_tokens_are_drawn_as_often_as_they_are_likely(settings: SamplingSettings
     statistic = sum((counts[token] - DRAWS * p) ** 2 / (DRAWS * p) for token, p in expected.items())
     assert set(counts) == set(expected)
     assert statistic < CHI_SQUARE[len(expected) - 1]
+
+
+def test_one_of_the_likeliest_is_the_likeliest() -> None:
+    """Whatever the temperature."""
+    assert set(draw(SamplingSettings(top_k=1, temperature=2.0), count=100)) == {0}
 
 
 def test_temperature_zero_takes_the_likeliest_token() -> None:
@@ -52,8 +62,8 @@ def test_temperature_zero_takes_the_likeliest_token() -> None:
 
 
 def test_the_log_probability_is_the_models_own() -> None:
-    """At temperature 1 and before top-p, whatever the request says: importance ratios assume it."""
-    settings = SamplingSettings(temperature=0.3, top_p=0.6)
+    """At temperature 1, before top-k and top-p, whatever the request says: importance ratios assume it."""
+    settings = SamplingSettings(temperature=0.3, top_p=0.6, top_k=3)
 
     ids, logprobs = sample(LOGITS, [settings], [random.Random(0)])
 
@@ -71,8 +81,8 @@ def test_a_request_draws_the_same_whoever_it_is_batched_with() -> None:
         settings = [
             SamplingSettings(temperature=0.7),
             SamplingSettings(),
-            SamplingSettings(top_p=0.5),
-            SamplingSettings(),
+            SamplingSettings(top_p=0.5, top_k=2),
+            SamplingSettings(top_k=1),
         ]
         together.append(sample(torch.cat([others[:1], LOGITS, others[1:]]), settings, randoms)[0][1])
 

@@ -56,7 +56,7 @@ async def test_a_reply_is_the_one_that_http_would_have_brought(
         ({"model": "nobody"}, openai.NotFoundError),
         ({"messages": [{"role": "user", "content": "x" * 3000}]}, openai.BadRequestError),
         ({"tools": [{"type": "function", "function": {"name": "f"}}]}, openai.BadRequestError),
-        ({"extra_body": {"n": 2}}, openai.BadRequestError),
+        ({"extra_body": {"n": 99}}, openai.BadRequestError),
         ({"messages": [{"role": "narrator", "content": "x"}]}, openai.BadRequestError),
     ],
 )

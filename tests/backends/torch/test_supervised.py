@@ -116,11 +116,19 @@ async def test_demonstrations_without_a_reply_are_refused(model: Model) -> None:
 
 async def test_a_demonstration_that_cannot_be_rendered_is_refused(model: Model) -> None:
     """Silently without its tool call it would teach something else."""
-    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": {}}]}
-    trajectory = art.Trajectory(messages_and_choices=[{"role": "user", "content": "hi"}, call], reward=0.0)
+    function = {"name": "look", "arguments": "{}"}
+    call = {"role": "assistant", "content": None, "tool_calls": [{"id": "1", "type": "function", "function": function}]}
+    asked: dict[str, Any] = {"role": "user", "content": "hi"}
+    called = art.Trajectory(messages_and_choices=[asked, call], reward=0.0)
+    tools: list[Any] = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+    offered = art.Trajectory(
+        messages_and_choices=[asked, {"role": "assistant", "content": "a"}], tools=tools, reward=0.0
+    )
 
-    with pytest.raises(BackendError, match="only text"):
-        await model.train_sft([trajectory])
+    with pytest.raises(BackendError, match=r"messages\[1\].tool_calls: not supported"):
+        await model.train_sft([called])
+    with pytest.raises(BackendError, match="tools: not supported"):
+        await model.train_sft([offered])
 
 
 async def test_too_few_learning_rates_are_refused(model: Model) -> None:

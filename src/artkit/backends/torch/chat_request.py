@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from artkit.backends.torch.api_error import ApiError
+from artkit.backends.torch.chat_messages import template_message, template_tools
 from artkit.backends.torch.sampler import SamplingSettings
 
 __all__ = ["ChatRequest"]
@@ -14,12 +15,11 @@ __all__ = ["ChatRequest"]
 _MAX_TEMPERATURE = 2.0
 _MAX_SEED = 2**63
 _MAX_STOPS = 16
+_MAX_CHOICES = 16
 
 # Fields that may be sent as long as they ask for nothing: the values that change nothing.
 _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
-    "n": (None, 1),
     "stream": (None, False),
-    "tools": (None, []),
     "tool_choice": (None, "none", "auto"),
     "top_logprobs": (None, 0),
     "frequency_penalty": (None, 0),
@@ -28,8 +28,12 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "response_format": (None, {"type": "text"}),
 }
 # Fields that only describe the request, or ask for what every answer has anyway.
-_IGNORED = frozenset(
-    {"user", "metadata", "store", "return_token_ids", "return_tokens_as_token_ids", "nvext", "parallel_tool_calls"}
+_IGNORED = frozenset({"user", "metadata", "store", "return_token_ids", "return_tokens_as_token_ids", "nvext"})
+# What a chat template is rendered with in any case; as a further variable it would come twice, or past the checks.
+_NO_VARIABLES = frozenset(
+    {"conversation", "messages", "tools", "documents", "chat_template", "add_generation_prompt"}
+    | {"continue_final_message", "tokenize", "sanitize_control_tokens", "padding", "truncation", "max_length"}
+    | {"return_tensors", "return_dict", "return_assistant_tokens_mask", "tokenizer_kwargs"}
 )
 _READ = frozenset(
     {
@@ -37,6 +41,10 @@ _READ = frozenset(
         "messages",
         "temperature",
         "top_p",
+        "top_k",
+        "n",
+        "tools",
+        "parallel_tool_calls",
         "max_tokens",
         "max_completion_tokens",
         "stop",
@@ -57,6 +65,11 @@ class ChatRequest:
         max_tokens: The most tokens of the reply; None means as many as the context window leaves.
         stop: The reply ends before the first of these.
         template_arguments: Further variables of the chat template.
+        n: How many choices.
+        tools: The tools on offer.
+        reads_calls: Whether the reply's calls are read: not without tools, and not with `tool_choice` "none", with
+            which tools are rendered all the same, as vLLM does by default.
+        parallel_tool_calls: Whether more than the first call of a reply is handed out.
     """
 
     model: str
@@ -67,6 +80,10 @@ class ChatRequest:
     seed: int | None
     logprobs: bool
     template_arguments: Mapping[str, Any] = field(default_factory=dict)
+    n: int = 1
+    tools: Sequence[Mapping[str, Any]] = ()
+    reads_calls: bool = False
+    parallel_tool_calls: bool = True
 
     @classmethod
     def parse(cls, body: object) -> ChatRequest:
@@ -79,6 +96,7 @@ class ChatRequest:
             raise ApiError(400, "the body must be a JSON object")
         for name, value in body.items():
             _refuse_unsupported(name, value)
+        tools = _tools(body.get("tools"))
         limit = "max_completion_tokens" if body.get("max_completion_tokens") is not None else "max_tokens"
         return cls(
             model=_field(body, "model", "a string", lambda value: isinstance(value, str)),
@@ -96,6 +114,10 @@ class ChatRequest:
                         1.0,
                     )
                 ),
+                # vLLM's field: -1 is no limit, and 0 is another way to say so.
+                top_k=max(
+                    0, _field(body, "top_k", "-1, 0 or a positive integer", lambda v: _is_integer(v) and v >= -1, 0)
+                ),
             ),
             max_tokens=_field(body, limit, "a positive integer", lambda value: _is_integer(value) and value > 0, None),
             stop=_stops(body.get("stop")),
@@ -104,7 +126,23 @@ class ChatRequest:
             ),
             logprobs=_field(body, "logprobs", "a boolean", lambda value: isinstance(value, bool), True),
             template_arguments=_field(
-                body, "chat_template_kwargs", "an object", lambda value: isinstance(value, dict), {}
+                body,
+                "chat_template_kwargs",
+                "an object of further variables",
+                lambda value: isinstance(value, dict) and not _NO_VARIABLES & value.keys(),
+                {},
+            ),
+            n=_field(
+                body,
+                "n",
+                f"an integer from 1 to {_MAX_CHOICES}",
+                lambda value: _is_integer(value) and 1 <= value <= _MAX_CHOICES,
+                1,
+            ),
+            tools=tuple(tools),
+            reads_calls=bool(tools) and body.get("tool_choice") != "none",
+            parallel_tool_calls=_field(
+                body, "parallel_tool_calls", "a boolean", lambda value: isinstance(value, bool), True
             ),
         )
 
@@ -112,9 +150,7 @@ class ChatRequest:
 def _refuse_unsupported(name: str, value: Any) -> None:
     if name in _READ or name in _IGNORED or (name in _NEUTRAL and value in _NEUTRAL[name]):
         return
-    if name == "tools":
-        problem = "tools are not supported: the chat template of this model is not rendered with them"
-    elif name in _NEUTRAL:
+    if name in _NEUTRAL:
         problem = f"{name}={value!r} is not supported: leave {name} out"
     else:
         problem = f"{name} is not supported: leave it out"
@@ -159,23 +195,14 @@ def _messages(value: object) -> list[dict[str, Any]]:
 
 
 def _message(message: object, place: str) -> dict[str, Any]:
-    if not isinstance(message, dict) or not isinstance(message.get("role"), str):
-        raise ApiError(400, f"{place} must be an object with a role", param=place)
-    if message.get("tool_calls"):
-        raise ApiError(
-            400, f"{place}.tool_calls is not supported: the chat template is not rendered with tool calls", param=place
-        )
-    role = "system" if message["role"] == "developer" else message["role"]
-    return {"role": role, "content": _text(message.get("content"), place)}
+    try:
+        return template_message(message, place)
+    except ValueError as error:
+        raise ApiError(400, str(error), param=place) from error
 
 
-def _text(content: object, place: str) -> str:
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if isinstance(content, list) and all(
-        isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str) for part in content
-    ):
-        return "".join(part["text"] for part in content)
-    raise ApiError(400, f"{place}.content must be text: nothing else is supported", param=f"{place}.content")
+def _tools(value: object) -> list[dict[str, Any]]:
+    try:
+        return template_tools(value)
+    except ValueError as error:
+        raise ApiError(400, str(error), param="tools") from error

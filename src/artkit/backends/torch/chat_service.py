@@ -7,17 +7,22 @@ import itertools
 import random
 import threading
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from artkit.backends.torch.api_error import ApiError
 from artkit.backends.torch.batch import Generation
+from artkit.backends.torch.chat_completion import chat_completion
 from artkit.backends.torch.chat_request import ChatRequest
 from artkit.backends.torch.server import Server
 from artkit.backends.torch.stop_check import StopCheck
+from artkit.backends.torch.tool_support import ToolsRefusedError
 from artkit.errors import BackendError
+from artkit.transport import first_failure_group
 
 if TYPE_CHECKING:
     from artkit.backends.torch.chat_tokenizer import ChatTokenizer
+    from artkit.backends.torch.decoder import Decoder
     from artkit.backends.torch.policy import Policy
     from artkit.backends.torch.worker import Worker
 
@@ -83,21 +88,34 @@ class ChatService:
         if decoder is None:
             raise self._unknown(request.model)
         number = next(self._numbers)
-        generation = Generation(
-            prompt_ids=prompt_ids,
-            max_new_tokens=limit,
-            end_ids=policy.base.tokenizer.end_ids,
-            settings=request.settings,
-            random=random.Random(policy.next_request_seed() if request.seed is None else request.seed),
-            is_stopped=StopCheck(policy.base.tokenizer, request.stop) if request.stop else None,
-        )
+        seed = policy.next_request_seed() if request.seed is None else request.seed
+        generations = [
+            Generation(
+                prompt_ids=prompt_ids,
+                max_new_tokens=limit,
+                end_ids=policy.base.tokenizer.end_ids,
+                settings=request.settings,
+                # The first choice is the one that a request for a single one would have got.
+                random=random.Random(seed if index == 0 else f"{seed}/{index}"),
+                is_stopped=StopCheck(policy.base.tokenizer, request.stop) if request.stop else None,
+            )
+            for index in range(request.n)
+        ]
         try:
-            await self._worker.generate(decoder, generation)
+            await self._generate(decoder, generations)
         except BackendError as error:
             raise ApiError(503, str(error)) from error
         except Exception as error:
             raise ApiError(500, f"sampling failed: {error!r}") from error
-        return _completion(request, policy.base.tokenizer, generation, number)
+        return chat_completion(request, policy.base.tokenizer, generations, number)
+
+    async def _generate(self, decoder: Decoder, generations: Sequence[Generation]) -> None:
+        if len(generations) == 1:
+            await self._worker.generate(decoder, generations[0])
+            return
+        async with first_failure_group() as group:
+            for generation in generations:
+                group.create_task(self._worker.generate(decoder, generation))
 
     def _find(self, model: str) -> tuple[Policy, int | None]:
         if model in self._policies:
@@ -117,8 +135,13 @@ class ChatService:
 def _encode(tokenizer: ChatTokenizer, request: ChatRequest) -> list[int]:
     try:
         return tokenizer.encode_chat(
-            request.messages, add_generation_prompt=True, template_arguments=request.template_arguments
+            request.messages,
+            add_generation_prompt=True,
+            tools=request.tools,
+            template_arguments=request.template_arguments,
         )
+    except ToolsRefusedError as error:
+        raise ApiError(400, str(error), param=error.param, code="unsupported_parameter") from error
     except ValueError as error:
         raise ApiError(400, str(error), param="messages") from error
 
@@ -138,45 +161,3 @@ def _reply_limit(window: int, prompt: int, max_tokens: int | None) -> int:
             code="context_length_exceeded",
         )
     return reply
-
-
-def _completion(request: ChatRequest, tokenizer: ChatTokenizer, generation: Generation, number: int) -> dict[str, Any]:
-    """A chat completion with the ids and log probabilities in the shape that vLLM and ART use."""
-    text = tokenizer.decode(generation.token_ids)
-    cuts = [place for stop in request.stop if (place := text.find(stop)) >= 0]
-    logprobs = None
-    if request.logprobs:
-        content = [
-            {
-                "token": f"token_id:{token_id}",
-                "logprob": logprob,
-                "bytes": _utf8(tokenizer.decode([token_id])),
-                "top_logprobs": [],
-            }
-            for token_id, logprob in zip(generation.token_ids, generation.logprobs, strict=True)
-        ]
-        logprobs = {"content": content, "refusal": None}
-    prompt, reply = len(generation.prompt_ids), len(generation.token_ids)
-    choice = {
-        "index": 0,
-        "message": {"role": "assistant", "content": text[: min(cuts)] if cuts else text, "refusal": None},
-        "finish_reason": generation.finish_reason,
-        "logprobs": logprobs,
-        # On the choice too, because a trajectory keeps choices, not responses.
-        "prompt_token_ids": generation.prompt_ids,
-        "token_ids": generation.token_ids,
-    }
-    return {
-        "id": f"chatcmpl-{number}",
-        "object": "chat.completion",
-        "created": int(time.time()),
-        "model": request.model,
-        "choices": [choice],
-        "usage": {"prompt_tokens": prompt, "completion_tokens": reply, "total_tokens": prompt + reply},
-        "prompt_token_ids": generation.prompt_ids,
-    }
-
-
-def _utf8(text: str) -> list[int]:
-    # Half a character has no bytes of its own.
-    return [] if "\N{REPLACEMENT CHARACTER}" in text else list(text.encode())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from openai.types.chat.chat_completion import Choice
@@ -15,8 +16,18 @@ if TYPE_CHECKING:
 
 __all__ = ["HeldTurns", "held_turns"]
 
-HeldTurns = Sequence[tuple["Choice | Mapping[str, Any]", bool]]
-"""The turns of one conversation in order, each with whether it is new: conversations that branch share replies."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldTurns:
+    """One conversation.
+
+    Attributes:
+        turns: In order, each with whether it is new: conversations that branch share replies.
+        tools: The tools that were on offer, or None.
+    """
+
+    turns: Sequence[tuple[Choice | Mapping[str, Any], bool]]
+    tools: Sequence[Mapping[str, Any]] | None
 
 
 def held_turns(trajectory: art.Trajectory) -> list[HeldTurns]:
@@ -34,6 +45,7 @@ def held_turns(trajectory: art.Trajectory) -> list[HeldTurns]:
     known: set[int] = set()
     found: list[HeldTurns] = []
     for conversation in held:
-        found.append([(turn, id(turn) not in known) for turn in conversation.turns])
+        turns = [(turn, id(turn) not in known) for turn in conversation.turns]
+        found.append(HeldTurns(turns=turns, tools=conversation.tools))
         known |= {id(turn) for turn in conversation.turns if isinstance(turn, Choice)}
     return found

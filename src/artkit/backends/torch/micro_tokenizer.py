@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from artkit.backends.torch.tool_support import NO_TOOLS, ToolSupport
+
 __all__ = ["MicroTokenizer"]
 
 _UNKNOWN, _END = "<|unknown|>", "<|end|>"
@@ -50,15 +52,22 @@ class MicroTokenizer:
         """The ids that end an assistant's turn."""
         return frozenset({self._id_of[_END]})
 
+    @property
+    def tool_support(self) -> ToolSupport:
+        """None: a tool's schema, one token per character, would fill the window."""
+        return NO_TOOLS
+
     def encode_chat(
         self,
         messages: Sequence[Mapping[str, Any]],
         *,
         add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] | None = None,
         template_arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """The ids of a conversation; see `ChatTokenizer`."""
         del template_arguments  # The template has no variables.
+        NO_TOOLS.check(messages, tools)
         ids: list[int] = []
         known, end = self._character_ids, self._id_of[_END]
         for message in messages:

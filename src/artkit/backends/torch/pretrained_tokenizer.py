@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from artkit.backends.torch.tool_calls import CALL_MARKERS
+from artkit.backends.torch.tool_support import ToolSupport
 from artkit.errors import ConfigurationError
 
 __all__ = ["PretrainedTokenizer"]
@@ -61,6 +63,8 @@ class PretrainedTokenizer:
             )
         # The tokenizer's Rust half refuses to be borrowed by two threads at once.
         self._lock = threading.Lock()
+        self._tool_support = ToolSupport.probe(self._render)
+        self._hidden_ids = self._find_hidden_ids()
 
     def _read_end_ids(self) -> frozenset[int]:
         ids = {self._tokenizer.eos_token_id} - {None}
@@ -80,35 +84,66 @@ class PretrainedTokenizer:
         """The ids that end an assistant's turn."""
         return self._end_ids
 
+    @property
+    def tool_support(self) -> ToolSupport:
+        """What its chat template does with tools."""
+        return self._tool_support
+
     def encode_chat(
         self,
         messages: Sequence[Mapping[str, Any]],
         *,
         add_generation_prompt: bool,
+        tools: Sequence[Mapping[str, Any]] | None = None,
         template_arguments: Mapping[str, Any] | None = None,
     ) -> list[int]:
         """The ids of a conversation; see `ChatTokenizer`."""
-        from jinja2 import TemplateError
-
+        self._tool_support.check(messages, tools)
+        text = self._render(
+            messages, tools, add_generation_prompt=add_generation_prompt, template_arguments=template_arguments
+        )
         with self._lock:
-            try:
-                text = self._tokenizer.apply_chat_template(
-                    list(messages),
-                    tokenize=False,
-                    add_generation_prompt=add_generation_prompt,
-                    **(template_arguments or {}),
-                )
-            except TemplateError as error:
-                raise ValueError(f"the chat template refused these messages: {error}") from error
             # The template wrote the special tokens already.
             ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
         return ids
 
+    def _render(
+        self,
+        messages: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, Any]] | None,
+        *,
+        add_generation_prompt: bool = True,
+        template_arguments: Mapping[str, Any] | None = None,
+    ) -> str:
+        from jinja2 import TemplateError
+
+        with self._lock:
+            try:
+                text: str = self._tokenizer.apply_chat_template(
+                    list(messages),
+                    tools=list(tools) if tools else None,
+                    tokenize=False,
+                    add_generation_prompt=add_generation_prompt,
+                    **(template_arguments or {}),
+                )
+            except (TemplateError, TypeError) as error:
+                raise ValueError(f"the chat template refused these messages: {error}") from error
+        return text
+
+    def _find_hidden_ids(self) -> frozenset[int] | None:
+        """The special tokens without text, where the markers of tool calls are special too; None where not."""
+        special = {index for index, token in self._tokenizer.added_tokens_decoder.items() if token.special}
+        special |= set(self._tokenizer.all_special_ids)
+        shown = {index for index in special if self._tokenizer.convert_ids_to_tokens(index) in CALL_MARKERS}
+        return frozenset(special - shown) if shown and self._tool_support.problem is None else None
+
     def decode(self, token_ids: Sequence[int]) -> str:
-        """The text of `token_ids`, without special tokens."""
+        """The text of `token_ids`, without special tokens but for the markers of tool calls."""
+        hidden = self._hidden_ids
+        shown = list(token_ids) if hidden is None else [index for index in token_ids if index not in hidden]
         with self._lock:
             text: str = self._tokenizer.decode(
-                list(token_ids), skip_special_tokens=True, clean_up_tokenization_spaces=False
+                shown, skip_special_tokens=hidden is None, clean_up_tokenization_spaces=False
             )
         return text
 

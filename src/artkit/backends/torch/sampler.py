@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,10 +20,12 @@ class SamplingSettings:
     Attributes:
         temperature: 0 takes the likeliest token.
         top_p: The smallest set of likeliest tokens with at least this probability is drawn from.
+        top_k: So many likeliest tokens are drawn from, and `top_p` is a share of theirs; 0 is no limit.
     """
 
     temperature: float = 1.0
     top_p: float = 1.0
+    top_k: int = 0
 
 
 def sample(
@@ -38,8 +41,8 @@ def sample(
         randoms: `n` generators, one per request.
 
     Returns:
-        `n` ids, and the log probability of each under the model itself: at temperature 1, before top-p, which is what
-        an importance ratio needs.
+        `n` ids, and the log probability of each under the model itself: at temperature 1, before top-k and top-p, which
+        is what an importance ratio needs.
     """
     # Float64: the last of many thousand small probabilities must not be rounded away.
     logprobs = torch.log_softmax(logits.double(), dim=-1)
@@ -48,8 +51,8 @@ def sample(
     else:
         temperatures = torch.tensor([row.temperature or 1.0 for row in settings], device=logits.device)
         weights = torch.softmax(logits.double() / temperatures[:, None], dim=-1)
-    if any(row.top_p < 1.0 for row in settings):
-        weights = _nucleus(weights, torch.tensor([row.top_p for row in settings], device=logits.device))
+    if any(row.top_p < 1.0 or row.top_k for row in settings):
+        weights = _likeliest(weights, settings)
     cumulative = weights.cumsum(dim=-1)
     draws = torch.tensor([generator.random() for generator in randoms], dtype=torch.float64, device=logits.device)
     # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
@@ -62,9 +65,19 @@ def sample(
     return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].float().tolist()
 
 
-def _nucleus(weights: Tensor, top_p: Tensor) -> Tensor:
-    # Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", section 3.1.
+def _likeliest(weights: Tensor, settings: Sequence[SamplingSettings]) -> Tensor:
+    """The weights of each row's top-k and top-p, zero elsewhere: top-k first, as vLLM does.
+
+    Source: Holtzman et al., "The Curious Case of Neural Text Degeneration", section 3.1 (top-p).
+    """
+    device, vocab = weights.device, weights.shape[1]
+    # Without a limit nothing may be lost to rounding either: what a request draws must not depend on its batch mates.
+    top_k = torch.tensor([min(row.top_k or vocab, vocab) for row in settings], device=device)
+    top_p = torch.tensor(
+        [row.top_p if row.top_p < 1.0 else math.inf for row in settings], dtype=weights.dtype, device=device
+    )
     ordered, order = weights.sort(dim=-1, descending=True, stable=True)
-    before = ordered.cumsum(dim=-1) - ordered
-    kept = torch.where(before < top_p[:, None], ordered, 0.0)
+    ordered = torch.where(torch.arange(vocab, device=device) < top_k[:, None], ordered, 0.0)
+    cumulative = ordered.cumsum(dim=-1)
+    kept = torch.where(cumulative - ordered < (top_p * cumulative[:, -1])[:, None], ordered, 0.0)
     return torch.zeros_like(weights).scatter(1, order, kept)

@@ -88,7 +88,7 @@ def sampled_sequences(trajectory: art.Trajectory, *, vocab_size: int) -> list[To
     """
     sequences: list[TokenSequence] = []
     for held in held_turns(trajectory):
-        turns = (_turn(item, vocab_size) for item, is_new in held if is_new and isinstance(item, Choice))
+        turns = (_turn(item, vocab_size) for item, is_new in held.turns if is_new and isinstance(item, Choice))
         sequences += merge_turns(turn for turn in turns if turn is not None)
     return sequences
 
