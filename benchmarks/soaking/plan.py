@@ -9,31 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "ANSWERED", "CLOSING", "FATES", "MAX_RETRIES", "MEMBERS", "QUICK", "REFILLS", "RESETS", "TURNS", "WAITING_FATES",
-    "WIRE", "End", "Plan", "Settings", "Turn", "name", "number_of",
-]  # fmt: skip
+from soaking.fates import ANSWERED, CLOSING, FATES, RESETS, WAITING, WAITING_FATES, WIRE
+
+__all__ = ["MAX_RETRIES", "MEMBERS", "QUICK", "REFILLS", "End", "Plan", "Settings", "Turn", "name", "number_of"]
 
 TURNS = 8
 IMPATIENT_TURNS = 3
 MEMBERS = 4
 REFILLS = 1
 MAX_RETRIES = 3
-
-WIRE = (
-    "refused", "dropped", "half a body", "429", "500", "503", "no JSON", "half of the JSON", "no choices",
-    "null choices", "nothing said", "broken off",
-)  # fmt: skip
-# Each of these takes a whole deadline, as often as it comes.
-WAITING = ("stalled", "slow")
-# What a tool may answer to the model: the episode goes on.
-ANSWERED = ("ToolError", "ValueError", "LookupError", "no JSON", "no tool", "hang", "block", "linger")
-RAISED = (
-    "RuntimeError", "ConnectionError", "ExceptionGroup", "SystemExit", "SystemExit in a thread", "BaseException",
-    "CancelledError",
-)  # fmt: skip
-CLOSING = ("raises", "hangs", "BaseException", "ignores")
-UNSCORED = ("raises", "nan", "none")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +28,14 @@ class Settings:
 
     Attributes:
         rollouts: How many are planned; those that take the place of others come on top.
+        seed: Of the plan and of the sampling.
+        in_flight: How many are played at once.
         steps: How many training steps they make up.
         request_timeout_s: Of the impatient scenarios.
         tool_timeout_s: Of all: a tool either answers at once or never.
         episode_timeout_s: Of the impatient scenarios.
+        patient_request_timeout_s: Of all others.
+        patient_episode_timeout_s: Of all others.
     """
 
     rollouts: int = 2_000
@@ -106,8 +94,11 @@ class End:
     Attributes:
         place: "grouped", "lost" or "failed".
         kind: Of the failure; None where the episode holds none.
-        replay: How often it was played before.
+        turns: How many its episode has; 0 where there is no episode.
+        stop: The episode's stop reason; "" where there is no episode.
         reward: What it is scored with, or would have been.
+        tool_errors: How many calls of tools went wrong and were answered.
+        replay: How often it was played before.
     """
 
     place: str
@@ -117,19 +108,6 @@ class End:
     reward: float
     tool_errors: int
     replay: int = 0
-
-
-# One of each fate is dealt to the rollouts, over and over, so that each is there however few they are.
-FATES = (
-    *(f"wire: {name}" for name in WIRE),
-    *(f"raises: {name}" for name in RAISED),
-    *(f"unscored: {name}" for name in UNSCORED),
-    "wire: overflow", "wire: bad request", "ending: length", "ending: ignore", "never done",
-)  # fmt: skip
-# Those of the impatient, soon after they have begun.
-WAITING_FATES = (*(f"wire: {name}" for name in WAITING), *(f"once: {name}" for name in WAITING), "ending: hang")
-# What comes before the first turn is of a whole scenario: an environment does not know which member it is for.
-RESETS = ("hangs", "ignores", "raises", "BaseException")
 
 
 class Plan:

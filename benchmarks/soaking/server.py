@@ -44,7 +44,7 @@ def wire_faults() -> dict[str, Reply]:
 
 
 class Script:
-    """Answers each request as the plan says, by who asks for which turn of which play for the how manieth time.
+    """Answers each request as the plan says, by who asks for which turn of which play and how often.
 
     Args:
         plan: The soak's.
@@ -77,7 +77,7 @@ class Script:
             return self._faults[planned.for_ever]
         return _reply(planned, f"{text}, member {member}, replay {replay}, turn {turn}")
 
-    @functools.lru_cache(maxsize=100_000)  # noqa: B019  # as above
+    @functools.lru_cache(maxsize=100_000)  # noqa: B019  # one script lives as long as its process
     def _who(self, scenario_id: str, turn: int) -> dict[int | None, tuple[int, int]]:
         """Return which member, in which play of it, sends which seed."""
         return {

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import pickle
+from pathlib import Path
 
+import art
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from artkit.episodes import FailureKind, FailureRecord
 from artkit.episodes.failure import shorten
+from artkit.transport import deadline
 
 
 class UnprintableError(Exception):
@@ -192,6 +196,30 @@ def test_a_record_names_the_line_that_raised_it() -> None:
 def test_a_line_is_read_from_any_traceback(traceback: str, where: str) -> None:
     """A record that was read back has no exception any more."""
     record = FailureRecord(kind=FailureKind.TOOL, type="KeyError", message="'door'", traceback=traceback)
+
+    assert record.where == where
+
+
+STANDARD = inspect.getfile(asyncio.timeout)
+LIBRARY = inspect.getfile(art.Trajectory)
+ARTKIT = inspect.getfile(deadline)
+
+
+@pytest.mark.parametrize(
+    ("files", "where"),
+    [
+        (["game.py", ARTKIT], "game.py:1 in f1"),
+        (["game.py", STANDARD, "desk.py", LIBRARY, STANDARD], "desk.py:3 in f3"),
+        ([str(Path(ARTKIT).parents[2] / "artkit_games" / "game.py"), ARTKIT], "game.py:1 in f1"),
+        (["<ipython-input-5-0a1b2c>", LIBRARY, "<frozen runpy>"], "<ipython-input-5-0a1b2c>:1 in f1"),
+        (["/elsewhere/site-packages/games/game.py", "/usr/share/dist-packages/games/desk.py"], "desk.py:2 in f2"),
+        ([ARTKIT, STANDARD], f"{Path(STANDARD).name}:2 in f2"),
+    ],
+)
+def test_the_line_is_one_that_the_user_can_mend(files: list[str], where: str) -> None:
+    """Where a library raised, or a deadline of artkit's, it was called from there."""
+    frames = [f'  File "{file}", line {number}, in f{number}\n' for number, file in enumerate(files, 1)]
+    record = FailureRecord(kind=FailureKind.TOOL, type="KeyError", message="'door'", traceback="".join(frames))
 
     assert record.where == where
 

@@ -81,7 +81,7 @@ async def test_of_two_attempts_the_late_result_of_the_first_is_discarded_and_cou
     [episode] = gathered.groups[0].trajectories
     assert (episode.reward, episode.metrics["retries"], episode.metrics["turns"]) == (1.0, 1, 1)
     is_given_up = late_s > 1
-    assert gathered.counts == GatherCounts(started=1, grouped=1, late_results=1, abandoned=int(is_given_up))
+    assert gathered.counts == GatherCounts(started=1, grouped=1, late_results=1, abandoned=int(is_given_up), replayed=1)
     assert gathered.abandoned == (("s0, member 0",) if is_given_up else ())
     assert [environment.closed for environment in Late.made] == [1, 1]
 

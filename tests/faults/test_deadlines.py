@@ -178,7 +178,11 @@ async def test_at_the_deadline_of_a_gather_what_still_plays_ends_with_its_turns(
 
     assert gathered.counts == GatherCounts(started=8, grouped=6, lost={"environment": 2})
     assert {(one.stop_reason, one.metrics["turns"], str(one.failure)) for one in gathered.lost} == {  # type: ignore[attr-defined]
-        ("timeout", 2, "TimeoutError: the gather passed its 0.5 s while the episode waited for the environment")
+        (
+            "timeout",
+            2,
+            "TimeoutError: the gather passed its 0.5 s (timeout_s, or step_timeout_s of a Trainer) while the episode waited for the environment",
+        )
     }
 
 
@@ -217,10 +221,11 @@ async def test_whose_turn_has_not_come_at_the_deadline_of_a_gather_has_failed() 
     assert [[record.message for record in group.exceptions] for group in gathered.groups] == [
         [],
         [
-            "the gather passed its 0.5 s while the episode waited for the environment",
-            "the gather passed its 0.5 s before it was this rollout's turn",
+            "the gather passed its 0.5 s (timeout_s, or step_timeout_s of a Trainer) while the episode waited for the environment",
+            "the gather passed its 0.5 s (timeout_s, or step_timeout_s of a Trainer) before it was this rollout's turn",
         ],
-        ["the gather passed its 0.5 s before it was this rollout's turn"] * 2,
+        ["the gather passed its 0.5 s (timeout_s, or step_timeout_s of a Trainer) before it was this rollout's turn"]
+        * 2,
     ]
     assert gathered.counts == GatherCounts(started=6, grouped=2, failed={"environment": 1, "infrastructure": 3})
 

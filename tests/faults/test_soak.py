@@ -6,7 +6,8 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from soaking.plan import ANSWERED, CLOSING, FATES, QUICK, RESETS, WAITING_FATES, WIRE, Plan
+from soaking.fates import ANSWERED, CLOSING, FATES, RESETS, WAITING_FATES, WIRE
+from soaking.plan import QUICK, Plan
 from soaking.run import soak
 from soaking.server_process import ServerProcess
 

@@ -85,7 +85,17 @@ async def test_one_crash_is_played_again_in_a_fresh_environment() -> None:
 
     assert members(gathered) == [(0, 0), (1, 0), (2, 1), (3, 0)]
     assert [(one.resets, one.closes) for one in made] == [(1, 1)] * 5
-    assert gathered.counts == GatherCounts(started=4, grouped=4)
+    assert gathered.counts == GatherCounts(started=4, grouped=4, replayed=1)
+
+
+async def test_what_an_episode_failed_of_before_it_was_played_again_is_counted_and_told() -> None:
+    """A sandbox that breaks in one episode of three would go unseen for weeks."""
+    gathered, _ = await gathered_with_a_crash(FailurePolicy(rollout_retries=1))
+
+    logs = [one.logs for one in gathered.groups[0].trajectories]
+    told = "played again after a failure, environment: ConnectionError: sandbox gone"
+    assert logs == [[], [], [told], []]
+    assert str(gathered.counts) == "4 of 4 rollouts grouped, 1 replayed"
 
 
 async def test_without_replays_the_rest_of_the_group_is_kept() -> None:
@@ -179,6 +189,55 @@ async def test_a_fatal_failure_ends_the_others_before_they_ask_again() -> None:
     assert len(server.requests) == 12
     assert [(one.resets, one.closes) for one in Held.made] == [(1, 1)] * 12
     assert type(stopped.value.__cause__) is PermissionError
+
+
+async def test_a_fatal_failure_stops_all_others_before_its_environment_is_closed() -> None:
+    """Taking down a container may take a minute, in which the others go on spending."""
+    others_wait, has_stopped = asyncio.Event(), asyncio.Event()
+
+    class Licensed(TwoTurns):
+        async def step(self, action: Action) -> StepResult:
+            if action.text == "task s0":
+                await others_wait.wait()
+                raise PermissionError("the license has run out")
+            try:
+                others_wait.set()
+                await asyncio.Event().wait()
+            finally:
+                has_stopped.set()
+            raise AssertionError
+
+        async def close(self) -> None:
+            await super().close()
+            await asyncio.wait_for(has_stopped.wait(), 5)
+
+    policy = FailurePolicy(rules=[FailureRule("fatal", error=PermissionError)])
+    async with ChatServer(echo) as server:
+        rollout = Rollout(Licensed, failure_policy=policy)
+        with pytest.raises(OutageError, match="PermissionError: the license has run out") as stopped:
+            await gather_groups(rollout, server.model(), scenarios(2), rollouts_per_group=1)
+
+    assert [one.closes for one in Licensed.made] == [1, 1]
+    assert stopped.value.gathered.counts == GatherCounts(started=1, failed={"fatal": 1})
+
+
+async def test_what_hangs_is_named_by_its_line() -> None:
+    """That a deadline passed is known; what to mend is not where the deadline stands."""
+
+    class Hanging(TwoTurns):
+        async def step(self, action: Action) -> StepResult:
+            await self.ask()
+            raise AssertionError
+
+        async def ask(self) -> None:
+            await asyncio.Event().wait()
+
+    async with ChatServer(echo) as server:
+        rollout = Rollout(Hanging, limits=Limits(tool_timeout_s=0.05))
+        episode = await rollout(server.model(), scenarios(1)[0])
+
+    assert episode.failure is not None
+    assert episode.failure.where == f"test_failures.py:{Hanging.ask.__code__.co_firstlineno + 1} in ask"
 
 
 async def test_the_real_cause_is_told_and_never_the_cancellation() -> None:

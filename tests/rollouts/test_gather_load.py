@@ -24,6 +24,7 @@ from artkit.rollouts import (
     Rollout,
     Sampling,
     gather_groups,
+    watch,
 )
 from artkit.rollouts.watch import Watch
 from artkit.scenarios import Scenario
@@ -276,7 +277,9 @@ async def test_a_loop_that_is_held_up_is_reported_with_the_line_that_did_it() ->
     assert held_up.where.endswith(" in step")
 
 
-async def test_where_nothing_ends_it_is_told_what_is_played_at_growing_intervals() -> None:
+async def test_where_nothing_ends_it_is_told_what_is_played_at_growing_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A gather that stands still must say for which scenarios; not every second, all night long."""
     told: list[GatherNotice] = []
     third = asyncio.Event()
@@ -286,7 +289,8 @@ async def test_where_nothing_ends_it_is_told_what_is_played_at_growing_intervals
         if len(told) == 3:
             third.set()
 
-    with Watch(lambda: ["s1", "s1", "s0"], tell, waits_s=0.1):
+    monkeypatch.setattr(watch, "_WAITS_S", 0.1)
+    with Watch(lambda: ["s1", "s1", "s0"], tell):
         await third.wait()
 
     assert [(one.scenario_ids, one.running) for one in told if isinstance(one, GatherWaits)] == [(("s1", "s0"), 3)] * 3
@@ -295,10 +299,80 @@ async def test_where_nothing_ends_it_is_told_what_is_played_at_growing_intervals
     assert str(told[0]) == "no rollout has ended for 0 s; 3 are running, of s1, s0"
 
 
-async def test_where_rollouts_end_or_none_runs_nobody_is_waited_for() -> None:
+async def test_a_reward_that_hangs_is_told_by_its_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No rollout runs any more, and the gather stands still all the same: whoever looks must find the judge."""
+    monkeypatch.setattr(watch, "_WAITS_S", 0.1)
+    told: list[str] = []
+    waits = asyncio.Event()
+
+    def tell(notice: GatherNotice) -> None:
+        if isinstance(notice, GatherWaits) and len(notice.scoring) == 3:
+            told.append(str(notice))
+            waits.set()
+
+    async def reward(group: Any) -> Any:
+        await waits.wait()
+        return group
+
+    async with ChatServer(lambda body: "hi") as server:
+        played = [*scenarios(2), Scenario(id="s1")]
+        await gather_groups(
+            Rollout(OneTurn), server.model(), played, rollouts_per_group=1, reward=reward, on_notice=tell
+        )
+
+    assert [text.partition(";")[2] for text in told] == [" 3 groups are being scored, of s0, s1"]
+
+
+async def test_it_is_waited_since_the_last_group_was_scored(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A judge that takes one group after the other is slow, and works."""
+    monkeypatch.setattr(watch, "_WAITS_S", 0.1)
+    told: asyncio.Queue[float] = asyncio.Queue()
+    now, one_at_a_time = asyncio.get_running_loop().time, asyncio.Lock()
+    seen: list[tuple[float, float]] = []
+
+    def tell(notice: GatherNotice) -> None:
+        if isinstance(notice, GatherWaits) and not notice.running:
+            told.put_nowait(notice.seconds)
+
+    async def reward(group: Any) -> Any:
+        async with one_at_a_time:
+            waited_s = await told.get()
+            seen.append((now(), waited_s))
+        return group
+
+    async with ChatServer(lambda body: "hi") as server:
+        await gather_groups(
+            Rollout(OneTurn), server.model(), scenarios(2), rollouts_per_group=1, reward=reward, on_notice=tell
+        )
+
+    (first, _), (second, waited_s) = seen
+    assert waited_s <= second - first
+
+
+@pytest.mark.parametrize(
+    ("running", "scoring", "text"),
+    [
+        (["s1"], [], "no rollout has ended for 60 s; 1 are running, of s1"),
+        (
+            ["s1", "s1"],
+            ["s0"],
+            "no rollout has ended for 60 s; 2 are running, of s1; 1 group is being scored, of s0",
+        ),
+        ([], ["s0", "s2", "s0"], "no group was scored for 60 s; 3 groups are being scored, of s0, s2"),
+    ],
+)
+def test_a_notice_says_what_is_waited_for(running: list[str], scoring: list[str], text: str) -> None:
+    """An environment, or a judge."""
+    ids = tuple(dict.fromkeys(running))
+
+    assert str(GatherWaits(scenario_ids=ids, running=len(running), seconds=60.0, scoring=tuple(scoring))) == text
+
+
+async def test_where_rollouts_end_or_none_runs_nobody_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is nothing to say."""
     told: list[GatherNotice] = []
-    with Watch(list, told.append, waits_s=0.05):
+    monkeypatch.setattr(watch, "_WAITS_S", 0.05)
+    with Watch(list, told.append):
         await asyncio.sleep(0.3)
 
     assert told == []

@@ -19,6 +19,7 @@ from artkit import ConfigurationError, TrainerSettings
         ({"max_steps": 0}, "max_steps=0 .*nearest value that works is 1"),
         ({"max_empty_steps": 0}, "max_empty_steps=0 .*nearest value that works is 1"),
         ({"num_epochs": 1.5}, "num_epochs=1.5 .*give a whole number"),
+        ({"max_exceptions": 1.5}, "max_exceptions=1.5 .*neither a count nor a share"),
         ({"step_timeout_s": 0}, "step_timeout_s=0 .*give more than 0"),
         ({"max_recent_failures": "some"}, "max_recent_failures='some' .*give a whole number"),
     ],

@@ -60,6 +60,21 @@ async def test_a_step_goes_on_at_its_deadline_with_what_there_is(workshop: Any) 
     }
 
 
+async def test_waiting_for_data_is_no_time_of_the_rollouts(workshop: Any) -> None:
+    """Data that comes slowly would leave them none."""
+
+    async def slowly() -> Any:
+        for scenario in workshop.scenarios("a", "c"):
+            await asyncio.sleep(1.2)
+            yield scenario
+
+    settings = {"step_timeout_s": 2.0, "check_environment": False, "max_steps": 1}
+    report = await workshop.trainer(rollout=Rollout(Scored), train=slowly(), settings=settings).run()
+
+    assert report.reason == "finished: max_steps=1 were trained"
+    assert workshop.trained_ids() == [["a", "c"]]
+
+
 async def test_a_loop_that_was_held_up_is_told_and_logged(workshop: Any) -> None:
     """It costs every rollout of the step, and nothing else shows it."""
 
@@ -92,11 +107,17 @@ def test_trackers_are_told_for_which_scenarios_a_step_waits(capsys: Any) -> None
     tell.notice(GatherWaits(scenario_ids=("s3", "s7"), running=3, seconds=120.0))
     tell.notice(LoopHeldUp(seconds=2.25, where="game.py:12 in step"))
     tell(Waiting(scenarios=tuple("abcdefg"), running=7, seconds=60.0))
+    tell.notice(GatherWaits(scenario_ids=("s3",), running=1, seconds=60.0, scoring=("s1", "s1")))
+    tell.notice(GatherWaits(scenario_ids=(), running=0, seconds=240.0, scoring=tuple("abcdefg")))
+    tell(Waiting(scenarios=(), running=0, seconds=60.0, scoring=("s1",)))
     tell(LoopBlocked(seconds=1.0))
 
     assert capsys.readouterr().out.splitlines() == [
         "waiting: no rollout has ended for 2:00; still playing 3 rollouts of s3, s7",
         "warning: the event loop was held up for 2.2 s by game.py:12 in step",
         "waiting: no rollout has ended for 1:00; still playing 7 rollouts of a, b, c, d, e, …",
+        "waiting: no rollout has ended for 1:00; still playing 1 rollout of s3; 2 groups are being scored, of s1",
+        "waiting: no group was scored for 4:00; 7 groups are being scored, of a, b, c, d, e, …",
+        "waiting: no group was scored for 1:00; 1 group is being scored, of s1",
         "warning: the event loop was held up for 1.0 s by many rollouts at once",
     ]

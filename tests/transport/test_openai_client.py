@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import openai
 import pytest
 
 from artkit.bridge import make_trainable_model, with_recorded_client
+from artkit.errors import EmptyReplyError
 from artkit.testing import ChatServer, DiaryBackend, Reply
-from artkit.transport import OpenAISamplingClient, SamplingClient, SamplingRequest
+from artkit.transport import OpenAISamplingClient, SamplingClient, SamplingRequest, is_retryable
 
 MESSAGES: list[dict[str, Any]] = [{"role": "user", "content": "go"}]
 TOOL: dict[str, Any] = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
@@ -33,6 +35,54 @@ async def test_what_is_left_open_is_not_sent() -> None:
         await client.close()
 
     assert server.requests == [{"model": "m", "messages": MESSAGES, "temperature": 1.0, "top_p": 1.0}]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"id": "x", "choi',
+        b'{"id": "x", "object": "chat.completion", "choices": [{"message": {"content": "\xe9t\xe9"}}]}',
+        b'{"id": "\xff\xfe',
+        b"[" * 20_000,
+        b'{"choices": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+        b'{"choices": ' + b"[" * 3_000 + b"]" * 3_000 + b"}",
+        b'{"choices": [], "own": ' + b"[" * 20_000 + b"]" * 20_000 + b"}",
+    ],
+)
+async def test_a_body_that_cannot_be_read_is_no_completion(body: bytes) -> None:
+    """A proxy that cut it short, or garbled it, may hand over the next one whole."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        client = OpenAISamplingClient(
+            art.Model(name="m", project="p", inference_api_key="k", inference_base_url=f"http://127.0.0.1:{port}/v1")
+        )
+        with pytest.raises(EmptyReplyError, match="the server's answer is no chat completion") as caught:
+            await client.complete(SamplingRequest(model="m", messages=MESSAGES))
+        await client.close()
+
+    assert is_retryable(caught.value)
+
+
+async def test_what_cannot_be_sent_is_not_blamed_on_the_server() -> None:
+    """It was never asked, and would be asked again in vain."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    async with ChatServer(["ok"]) as server:
+        client = OpenAISamplingClient(server.model())
+        with pytest.raises(RecursionError):
+            await client.complete(SamplingRequest(model="m", messages=[{"role": "user", "content": deep}]))
+        await client.close()
+
+    assert server.requests == []
 
 
 async def test_everything_that_is_set_is_sent() -> None:
@@ -162,8 +212,6 @@ async def test_art_s_cost_accounting_is_kept(tmp_path: Path) -> None:
 
 async def test_hundreds_of_requests_run_side_by_side() -> None:
     """A pool of a hundred connections down here would be a limit that nobody set."""
-    import asyncio
-
     requests = 300
     arrived = asyncio.Event()
     waiting = 0

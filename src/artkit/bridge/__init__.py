@@ -24,6 +24,7 @@ from artkit.bridge.keys import guard_keys
 from artkit.bridge.loggable import loggable
 from artkit.bridge.loggable_metrics import loggable_metrics
 from artkit.bridge.opening import open_model
+from artkit.bridge.overlap import why_no_overlap
 from artkit.bridge.recorded_client import OnExchange, with_recorded_client
 from artkit.bridge.state_file import keep_state_copy, mend_state
 from artkit.bridge.train_options import TrainOptions, train_options
@@ -73,6 +74,7 @@ __all__ = [
     "sync_to_disk",
     "train_options",
     "wandb_run",
+    "why_no_overlap",
     "with_recorded_client",
     "without_secrets",
 ]

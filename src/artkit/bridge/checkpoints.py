@@ -18,6 +18,7 @@ __all__ = [
     "can_delete_checkpoints",
     "checkpoint_dir",
     "delete_checkpoint_files",
+    "is_instance",
     "saved_steps",
     "served_steps",
     "step_of_checkpoint",
@@ -82,12 +83,12 @@ async def saved_steps(backend: Any | None, model: art.TrainableModel[Any, Any]) 
     if callable(ask):
         steps = ask(model)
         return frozenset(await steps if inspect.isawaitable(steps) else steps)
-    if _is_instance(backend, "art.local.backend", "LocalBackend"):
+    if is_instance(backend, "art.local.backend", "LocalBackend"):
         return frozenset(_directories_in(storage_dir_on(backend, model) / "checkpoints"))
-    if _is_instance(backend, "art.serverless.backend", "ServerlessBackend") and model.id is not None:
+    if is_instance(backend, "art.serverless.backend", "ServerlessBackend") and model.id is not None:
         listing = backend._client.models.checkpoints.list(model_id=model.id)
         return frozenset([checkpoint.step async for checkpoint in listing])
-    if _is_instance(backend, "art.tinker_native.backend", "TinkerNativeBackend"):
+    if is_instance(backend, "art.tinker_native.backend", "TinkerNativeBackend"):
         # 0.5.23 keys its states by project and storage name, 0.5.18 by the model's name.
         key = backend._model_key(model) if hasattr(backend, "_model_key") else model.name
         state = backend._model_state.get(key)
@@ -128,7 +129,7 @@ async def delete_checkpoint_files(backend: Any, model: art.TrainableModel[Any, A
     await backend._delete_checkpoint_files(model, sorted(keep))
 
 
-def _is_instance(backend: object, module: str, name: str) -> bool:
+def is_instance(backend: object, module: str, name: str) -> bool:
     """Whether `backend` is of that class of ART; a module that nobody imported (some need torch) has no instances."""
     kind = getattr(sys.modules.get(module), name, None)
     return isinstance(kind, type) and isinstance(backend, kind)

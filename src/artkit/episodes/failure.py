@@ -8,15 +8,17 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import PureWindowsPath
 from typing import Self
 
 from artkit.bridge import error_chain
+from artkit.episodes.code_rank import code_rank
 from artkit.secrets import scrub
 
 __all__ = ["FailureKind", "FailureRecord", "shorten"]
 
 # A frame of a formatted traceback; those of an exception group stand behind bars.
-_FRAME = re.compile(r'^[ |]*File "(?:.*[/\\])?(.+)", line (\d+), in (.+)$', re.MULTILINE)
+_FRAME = re.compile(r'^[ |]*File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 # Some exceptions hold a whole page, or the request they were refused for; a thousand of them must fit into memory.
 _MAX_MESSAGE = 4_000
@@ -77,9 +79,16 @@ class FailureRecord:
 
     @property
     def where(self) -> str:
-        """The line that raised it, such as `game.py:12 in step`; "" where no traceback is kept."""
-        frames = _FRAME.findall(self.traceback)
-        return "{}:{} in {}".format(*frames[-1]) if frames else ""
+        """The line that raised it, such as `game.py:12 in step`; "" where no traceback is kept.
+
+        Where a library raised it, or a deadline passed, it is the innermost line of the user's own code.
+        """
+        frames: list[tuple[str, str, str]] = _FRAME.findall(self.traceback)
+        if not frames:
+            return ""
+        path, line, function = next((frame for frame in reversed(frames) if code_rank(frame[0]) == 0), frames[-1])
+        # The name after either separator: a record may come from another machine.
+        return f"{PureWindowsPath(path).name}:{line} in {function}"
 
     @property
     def headline(self) -> str:

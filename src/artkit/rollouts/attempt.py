@@ -28,11 +28,13 @@ class Failed:
         record: The same as text, with its kind.
         request_error: The error of a request to the model that `error` is or came from; None where the model is not to
             blame.
+        replays: How often it was played before, and failed.
     """
 
     error: BaseException
     record: FailureRecord
     request_error: BaseException | None = None
+    replays: int = 0
 
 
 # A user's own rollout may return a subclass of ART's trajectory that is no `Episode`; it is passed on as it is.

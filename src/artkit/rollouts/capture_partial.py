@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import math
 import time
@@ -15,10 +16,11 @@ from artkit.bridge import entered_trajectories, error_chain, model_turns, with_r
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Attempt, Failed, result_of
-from artkit.rollouts.deadlines import episode_deadline, is_time_left
+from artkit.rollouts.deadlines import episode_deadline
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.exchange_recorder import ExchangeRecorder
-from artkit.rollouts.grouping import as_episode, failure_of
+from artkit.rollouts.grouping import as_episode
+from artkit.rollouts.replays import replay_failures
 from artkit.rollouts.unfinished import unfinished_trajectory
 from artkit.transport import AbandonedError, own_cancellation, supervise
 
@@ -80,16 +82,10 @@ class CapturedRollout:
     async def attempt(self, model: art.Model[Any, Any], scenario: Scenario, member: int = 0) -> Attempt:
         """Run the function once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
-        replayed: list[FailureKind] = []
-        while True:
-            attempt = await self._run(model, scenario, member)
-            failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
-            if failure is None or not is_time_left():
-                break
-            if not self.failure_policy.replays(failure.kind, after=replayed):
-                break
-            replayed.append(failure.kind)
-        return finish(attempt, started_s=started_s, retries=len(replayed)) if isinstance(attempt, Episode) else attempt
+        attempt, replays = await replay_failures(lambda _: self._run(model, scenario, member), self.failure_policy)
+        if isinstance(attempt, Failed):
+            return dataclasses.replace(attempt, replays=replays)
+        return finish(attempt, started_s=started_s, replays=replays) if isinstance(attempt, Episode) else attempt
 
     async def _run(self, model: art.Model[Any, Any], scenario: Scenario, member: int) -> Attempt:
         began_s = time.time()

@@ -25,6 +25,7 @@ class GatherCounts:
             discarded; no other number here counts it.
         abandoned: How many rollouts still ran some time after they were cancelled and were given up.
         refilled: How many of `started` were played in place of members that had left their group.
+        replayed: How often an episode was played again after it had failed; no other number here counts it.
     """
 
     started: int = 0
@@ -36,6 +37,7 @@ class GatherCounts:
     late_results: int = 0
     abandoned: int = 0
     refilled: int = 0
+    replayed: int = 0
 
     @property
     def failures(self) -> int:
@@ -53,6 +55,7 @@ class GatherCounts:
             late_results=self.late_results + other.late_results,
             abandoned=self.abandoned + other.abandoned,
             refilled=self.refilled + other.refilled,
+            replayed=self.replayed + other.replayed,
         )
 
     def __str__(self) -> str:
@@ -61,7 +64,7 @@ class GatherCounts:
             parts += [f"{count} {name} ({kind})" for kind, count in sorted(counts.items())]
         if self.alike:
             parts.append(f"{self.alike} of these with nothing to compare")
-        for name in ("refilled", "late_results", "abandoned"):
+        for name in ("refilled", "replayed", "late_results", "abandoned"):
             if count := getattr(self, name):
                 parts.append(f"{count} {name.replace('_', ' ')}")
         return ", ".join(parts)

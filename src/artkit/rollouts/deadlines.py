@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from artkit.transport import Deadline
 
-__all__ = ["episode_deadline", "gather_deadline", "is_time_left"]
+__all__ = ["episode_deadline", "gather_deadline", "is_time_left", "passed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,15 @@ def is_time_left() -> bool:
     return gather is None or gather.left_s > 0
 
 
+def passed(timeout_s: float) -> str:
+    """Say that the time which a gather gives its rollouts is over, and where it was set.
+
+    >>> passed(3600)
+    'the gather passed its 3600 s (timeout_s, or step_timeout_s of a Trainer)'
+    """
+    return f"the gather passed its {round(timeout_s, 1):g} s (timeout_s, or step_timeout_s of a Trainer)"
+
+
 def episode_deadline(timeout_s: float | None, waiting_for: Callable[[], str]) -> Deadline:
     """Return the deadline of an episode that begins now: its own, or that of its gather where that is sooner.
 
@@ -66,5 +75,5 @@ def episode_deadline(timeout_s: float | None, waiting_for: Callable[[], str]) ->
         return Deadline(timeout_s, lambda: f"the episode passed its {timeout_s} s while waiting for {waiting_for()}")
     return Deadline(
         gather.left_s,
-        lambda: f"the gather passed its {gather.timeout_s:.3g} s while the episode waited for {waiting_for()}",
+        lambda: f"{passed(gather.timeout_s)} while the episode waited for {waiting_for()}",
     )

@@ -50,7 +50,7 @@ def fail(
     episode.log(f"{kind} failure: {record}")
 
 
-def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
+def finish(episode: Episode, *, started_s: float, retries: int = 0, replays: int = 0) -> Episode:
     """Write the metrics and metadata that every episode carries, and return it.
 
     What a user's own rollout, or a rollout inside it, wrote under these names is kept or added to.
@@ -58,7 +58,8 @@ def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
     Args:
         episode: An episode whose play is over.
         started_s: `time.perf_counter()` when it began.
-        retries: Requests sent again, plus episodes played again.
+        retries: Requests sent again.
+        replays: How often the episode was played before, and failed; it counts among the retries.
     """
     episode.stop_reason = episode.stop_reason or StopReason.DONE
     kind = episode.failure.kind if episode.failure else None
@@ -69,7 +70,9 @@ def finish(episode: Episode, *, started_s: float, retries: int = 0) -> Episode:
     own.setdefault("tool_errors", 0)
     own["error"] = episode.failure is not None or bool(own.get("error"))
     own["truncated"] = episode.stop_reason in _CUT_OFF or bool(own.get("truncated"))
-    own["retries"] = own.get("retries", 0) + retries
+    own["retries"] = own.get("retries", 0) + retries + replays
+    if replays:
+        episode.metadata["replays"] = replays
     own["duration_s"] = time.perf_counter() - started_s
     episode.metadata["stop_reason"] = str(episode.stop_reason)
     episode.metadata["failure_kind"] = str(kind) if kind else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -34,21 +35,29 @@ class MemberFinished:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatherWaits:
-    """No rollout has ended for a while.
+    """No rollout has ended for a while, and no group was scored.
 
     Attributes:
         scenario_ids: The scenarios that are being played, in the order they were begun.
         running: How many rollouts of them.
-        seconds: Since when none has ended.
+        seconds: Since when nothing has ended.
+        scoring: The scenario of each group that is being scored, in the order this was begun.
     """
 
     scenario_ids: tuple[str, ...]
     running: int
     seconds: float
+    scoring: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        shown = ", ".join([*self.scenario_ids[:_SHOWN], *(["…"] if len(self.scenario_ids) > _SHOWN else [])])
-        return f"no rollout has ended for {self.seconds:.0f} s; {self.running} are running, of {shown}"
+        facts = []
+        if self.running:
+            facts.append(f"{self.running} are running, of {_some(self.scenario_ids)}")
+        if self.scoring:
+            count = "1 group is" if len(self.scoring) == 1 else f"{len(self.scoring)} groups are"
+            facts.append(f"{count} being scored, of {_some(self.scoring)}")
+        what = "no rollout has ended" if self.running else "no group was scored"
+        return f"{what} for {self.seconds:.0f} s; {'; '.join(facts)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,3 +78,8 @@ class LoopHeldUp:
 
 
 GatherNotice: TypeAlias = GatherWaits | LoopHeldUp
+
+
+def _some(ids: Iterable[str]) -> str:
+    each = list(dict.fromkeys(ids))
+    return ", ".join([*each[:_SHOWN], *(["…"] if len(each) > _SHOWN else [])])

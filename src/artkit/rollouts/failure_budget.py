@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from artkit.transport import is_connection_failure, status_code
 if TYPE_CHECKING:
     from artkit.episodes import FailureRecord
 
-__all__ = ["FailureBudget"]
+__all__ = ["FailureBudget", "allowed_failures"]
 
 # So many rollouts in a row without a connection, each after its own retries, and no reply to any other meanwhile, is an
 # outage and not bad luck; and so is every rollout of a smaller gather.
@@ -31,20 +32,18 @@ class FailureBudget:
             one fail: a gather in which every rollout failed always stops.
 
     Raises:
-        ConfigurationError: `max_exceptions` is no number from 0.
+        ConfigurationError: `max_exceptions` is neither a count nor a share.
     """
 
     def __init__(self, rollouts: int, max_exceptions: float | None) -> None:
         if max_exceptions is not None and not _is_budget(max_exceptions):
             raise ConfigurationError(
-                f"max_exceptions={max_exceptions!r} is no number from 0",
+                f"max_exceptions={max_exceptions!r} is neither a count nor a share",
                 "give a count, a share strictly between 0 and 1, or None",
             )
         self._rollouts = rollouts
         self._max_exceptions = max_exceptions
-        self._allowed = max_exceptions
-        if max_exceptions is not None and 0 < max_exceptions < 1:
-            self._allowed = max_exceptions * rollouts
+        self._allowed = None if max_exceptions is None else allowed_failures(max_exceptions, rollouts)
         self._kinds: Counter[str] = Counter()
         self._causes: Counter[str] = Counter()
         self._first: tuple[FailureRecord, BaseException | None] | None = None
@@ -135,5 +134,16 @@ class FailureBudget:
         ) from cause
 
 
+def allowed_failures(max_exceptions: float, rollouts: int) -> float:
+    """Return how many of so many rollouts may fail.
+
+    >>> allowed_failures(0.25, 8), allowed_failures(1, 8)
+    (2.0, 1)
+    """
+    return max_exceptions * rollouts if 0 < max_exceptions < 1 else max_exceptions
+
+
 def _is_budget(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
+        return False
+    return value < 1 or value == math.inf or float(value).is_integer()

@@ -64,8 +64,9 @@ async def gather_groups(
         timeout_s: How long the rollouts may play, in seconds. Those that still do then end as `timeout` with the turns
             so far, and those whose turn has not come fail. Scoring keeps deadlines of its own. None means no limit.
         on_event: Told of each rollout as it ends; must return quickly.
-        on_notice: Told when no rollout has ended for a minute, for two, four and so on (`GatherWaits`), and when the
-            event loop was held up for more than a second (`LoopHeldUp`); must return quickly. None logs it.
+        on_notice: Told when no rollout has ended and no group was scored for a minute, for two, four and so on
+            (`GatherWaits`), and when the event loop was held up for more than a second (`LoopHeldUp`); must return
+            quickly. None logs it.
 
     Raises:
         ConfigurationError: A count that is no whole number from 1, or a time that is not positive.

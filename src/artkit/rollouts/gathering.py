@@ -8,6 +8,7 @@ import contextvars
 import heapq
 import logging
 import time
+import weakref
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +20,11 @@ from artkit.episodes import Episode, FailureKind, FailureRecord
 from artkit.errors import NothingToCompareError
 from artkit.rollouts.attempt import Attempt, Attempting, Failed, played_of
 from artkit.rollouts.counts import GatherCounts
-from artkit.rollouts.deadlines import gather_deadline, is_time_left
+from artkit.rollouts.deadlines import gather_deadline, is_time_left, passed
 from artkit.rollouts.events import GatherNotice, MemberFinished
 from artkit.rollouts.gathered import GatheredGroups
 from artkit.rollouts.grouping import build_group, failure_of
-from artkit.rollouts.replies import replies_told_to
+from artkit.rollouts.replies import requests_told_to
 from artkit.rollouts.scoring import GroupReward, score_group
 from artkit.rollouts.stragglers import Stragglers
 from artkit.rollouts.watch import Watch
@@ -97,15 +98,18 @@ class Gathering:
     _groups: list[_Group] = field(init=False)
     _waiting: list[tuple[int, int]] = field(init=False, default_factory=list)  # a heap of groups and members
     _running: dict[tuple[int, int], str] = field(init=False, default_factory=dict)
+    _scoring: dict[int, str] = field(init=False, default_factory=dict)
     _stragglers: Stragglers = field(init=False, default_factory=Stragglers)
     _tasks: asyncio.TaskGroup = field(init=False)
     _context: contextvars.Context = field(init=False)
     _watch: Watch = field(init=False)
+    _fatal: tuple[int, int] | None = field(init=False, default=None)
+    _replayed: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         size = self.rollouts_per_group
         self._groups = [_Group(number=n, scenario=one, size=size) for n, one in enumerate(self.scenarios)]
-        self._watch = Watch(self._running.values, self.on_notice or _log)
+        self._watch = Watch(self._running.values, self.on_notice or _log, scoring=self._scoring.values)
 
     async def run(self, session: contextlib.AbstractAsyncContextManager[Any]) -> None:
         """Gather, inside `session`. What comes of it, also where this raises, is in `result`."""
@@ -142,19 +146,20 @@ class Gathering:
     async def _member(self, group: _Group, member: int) -> None:
         started_s = time.perf_counter()
         straggles = stragglers_told_to(self._stragglers.note_of(f"{group.scenario.id}, member {member}"))
-        with straggles, replies_told_to(self.budget.unanswered.note_reply) as requests:
+        asks = requests_told_to(self.budget.unanswered.note_reply, self._fatal_note(group, member, started_s))
+        with straggles, asks as requests:
             try:
                 attempt = await self._attempt(group, member)
             except asyncio.CancelledError as error:
                 if (played := played_of(error)) is not None:
                     group.members[member] = played
                 raise
-        seconds, request_error = time.perf_counter() - started_s, requests.take_error()
-        self._watch.note_end()
-        failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
-        # Not the exception: its traceback holds the environment and all that it has.
-        group.members[member] = attempt.record if isinstance(attempt, Failed) else attempt
-        self._tell(group, member, seconds, attempt, failure)
+        request_error = requests.take_error()
+        if self._fatal == (group.number, member):
+            return  # it was taken in then
+        failure = self._note(group, member, started_s, attempt)
+        if self._fatal is not None:
+            return  # all others are being cancelled
         # First, for who is played in its place may succeed where all others failed; none is started yet.
         self._refill(group)
         if isinstance(attempt, Failed):
@@ -172,10 +177,43 @@ class Gathering:
             self._tasks.create_task(self._score(group), context=self._context.copy())
         self._start()
 
+    def _note(self, group: _Group, member: int, started_s: float, attempt: Attempt) -> FailureRecord | None:
+        """Take in how a member ended, tell of it, and return what went wrong."""
+        self._watch.note_end()
+        failure = attempt.record if isinstance(attempt, Failed) else failure_of(attempt)
+        # Not the exception: its traceback holds the environment and all that it has.
+        group.members[member] = attempt.record if isinstance(attempt, Failed) else attempt
+        replays = attempt.replays if isinstance(attempt, Failed) else attempt.metadata.get("replays")
+        self._replayed += replays if isinstance(replays, int) else 0
+        self._tell(group, member, time.perf_counter() - started_s, attempt, failure)
+        return failure
+
+    def _fatal_note(self, group: _Group, member: int, started_s: float) -> Callable[[Failed], None]:
+        """Return what stops the gather at a fatal failure of a member."""
+        # A rollout that was given up keeps this for as long as it runs.
+        to, place = weakref.ref(self), group.number
+
+        def note(failed: Failed) -> None:
+            if (gathering := to()) is not None:
+                gathering._stop(place, member, started_s, failed)  # noqa: SLF001  # it is the same object
+
+        return note
+
+    def _stop(self, number: int, member: int, started_s: float, failed: Failed) -> None:
+        if self._fatal is not None:
+            return
+        self._fatal = number, member
+        self._note(self._groups[number], member, started_s, failed)
+
+        async def fail() -> None:
+            self.budget.fail(failed.record, failed.error, failed.request_error)
+
+        self._tasks.create_task(fail())
+
     async def _attempt(self, group: _Group, member: int) -> Attempt:
         if is_time_left():
             return await self.rollout.attempt(self.model, group.scenario, member)
-        late = TimeoutError(f"the gather passed its {self.timeout_s:.3g} s before it was this rollout's turn")
+        late = TimeoutError(f"{passed(self.timeout_s or 0)} before it was this rollout's turn")
         return Failed(late, FailureRecord.from_exception(late, FailureKind.INFRASTRUCTURE))
 
     def _refill(self, group: _Group) -> None:
@@ -191,7 +229,12 @@ class Gathering:
 
     async def _score(self, group: _Group) -> None:
         built, lost = self._built(group)
-        lost += await score_group(built, self.reward)
+        self._scoring[group.number] = group.scenario.id
+        try:
+            lost += await score_group(built, self.reward)
+        finally:
+            del self._scoring[group.number]
+        self._watch.note_end()
         group.scored = built, lost
 
     def _tell(
@@ -223,6 +266,7 @@ class Gathering:
             causes=Counter(one.headline for one in causes),
             late_results=self._stragglers.late_results,
             abandoned=len(self._stragglers.abandoned),
+            replayed=self._replayed,
             refilled=sum(member >= group.size for group in self._groups for member in group.members),
         )
         return GatheredGroups(groups, lost, counts, tuple(self._stragglers.abandoned), self._watch.longest)

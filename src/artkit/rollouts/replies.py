@@ -6,8 +6,12 @@ import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["Requests", "Unanswered", "replies_told_to", "tell_reply", "tell_request_error"]
+if TYPE_CHECKING:
+    from artkit.rollouts.attempt import Failed
+
+__all__ = ["Requests", "Unanswered", "requests_told_to", "tell_fatal", "tell_reply", "tell_request_error"]
 
 
 @dataclass(slots=True)
@@ -31,10 +35,12 @@ class Requests:
 
     Attributes:
         on_reply: Called for each reply of the model.
+        on_fatal: Called with a failure that no other rollout can escape, before its environment is closed.
         error: The error of a request that the partial episode ended with; None where it ended otherwise.
     """
 
     on_reply: Callable[[], None]
+    on_fatal: Callable[[Failed], None]
     error: BaseException | None = None
 
     def take_error(self) -> BaseException | None:
@@ -47,9 +53,9 @@ _requests: ContextVar[Requests | None] = ContextVar("artkit_requests", default=N
 
 
 @contextlib.contextmanager
-def replies_told_to(tell: Callable[[], None]) -> Iterator[Requests]:
-    """Have `tell` called for each reply of the model to the rollout that is started inside, and yield its requests."""
-    requests = Requests(tell)
+def requests_told_to(on_reply: Callable[[], None], on_fatal: Callable[[Failed], None]) -> Iterator[Requests]:
+    """Have these called for the rollout that is started inside, and yield its requests; see `Requests`."""
+    requests = Requests(on_reply, on_fatal)
     token = _requests.set(requests)
     try:
         yield requests
@@ -61,6 +67,12 @@ def tell_reply() -> None:
     """Tell that the model has replied."""
     if (requests := _requests.get()) is not None:
         requests.on_reply()
+
+
+def tell_fatal(failed: Failed) -> None:
+    """Tell of a failure that no other rollout can escape."""
+    if (requests := _requests.get()) is not None:
+        requests.on_fatal(failed)
 
 
 def tell_request_error(error: BaseException | None) -> None:

@@ -12,9 +12,11 @@ from artkit.environments import Environment, Play, run_then_close
 from artkit.episodes import Episode, FailureKind, FailurePolicy, FailureRecord
 from artkit.errors import ConfigurationError, EnvironmentContractError
 from artkit.rollouts.attempt import Failed, note_played, played_of, result_of
-from artkit.rollouts.deadlines import episode_deadline, is_time_left
+from artkit.rollouts.deadlines import episode_deadline
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
+from artkit.rollouts.replays import replay_failures
+from artkit.rollouts.replies import tell_fatal
 from artkit.rollouts.sampling import Limits, Sampling
 from artkit.transport import AbandonedError, ConcurrencyLimit, own_cancellation, own_exits, sampling_session
 
@@ -79,27 +81,25 @@ class Rollout:
         """Play `scenario` once and return the episode, or the failure where there is none to return."""
         started_s = time.perf_counter()
         retries = 0
-        replayed: list[FailureKind] = []
-        async with sampling_session(model) as client:
-            while True:
-                try:
-                    attempt, request_retries = await self._play(client, model, scenario, member, len(replayed))
-                except asyncio.CancelledError as error:
-                    if (played := played_of(error)) is not None:
-                        played.reward = played.environment_reward
-                        finish(played, started_s=started_s, retries=retries + len(replayed))
-                    raise
-                retries += request_retries
-                failure = attempt.record if isinstance(attempt, Failed) else attempt.failure
-                if failure is None or not is_time_left():
-                    break
-                if not self.failure_policy.replays(failure.kind, after=replayed):
-                    break
-                replayed.append(failure.kind)
-        if isinstance(attempt, Failed):
+
+        async def play(replay: int) -> Episode | Failed:
+            nonlocal retries
+            try:
+                attempt, request_retries = await self._play(client, model, scenario, member, replay)
+            except asyncio.CancelledError as error:
+                if (played := played_of(error)) is not None:
+                    played.reward = played.environment_reward
+                    finish(played, started_s=started_s, retries=retries, replays=replay)
+                raise
+            retries += request_retries
             return attempt
+
+        async with sampling_session(model) as client:
+            attempt, replays = await replay_failures(play, self.failure_policy)
+        if isinstance(attempt, Failed):
+            return dataclasses.replace(attempt, replays=replays)
         attempt.reward = attempt.environment_reward
-        return finish(attempt, started_s=started_s, retries=retries + len(replayed))
+        return finish(attempt, started_s=started_s, retries=retries, replays=replays)
 
     async def _play(
         self, client: SamplingClient, model: art.Model[Any, Any], scenario: Scenario, member: int, replay: int
@@ -138,7 +138,7 @@ class Rollout:
 
         async def run() -> None:
             async with episode_deadline(limits.episode_timeout_s, lambda: f"the {game.waiting_for}"):
-                await game.run()
+                await _run_or_tell(game, policy)
 
         try:
             with own_cancellation("the rollout", EnvironmentContractError):
@@ -155,6 +155,19 @@ class Rollout:
                 return _failed(error, kind, is_request=game.waiting_for == "model"), actor.retries
             fail(episode, error, kind, request_error=error if game.waiting_for == "model" else None)
         return episode, actor.retries
+
+
+async def _run_or_tell(game: Play, policy: FailurePolicy) -> None:
+    """Run the game; a failure that no other rollout can escape is told before the environment is closed.
+
+    That may take its time, and everybody else is to stop now.
+    """
+    try:
+        await game.run()
+    except Exception as error:
+        if (kind := policy.classify(error, waiting_for=game.waiting_for)) is FailureKind.FATAL:
+            tell_fatal(_failed(error, kind, is_request=game.waiting_for == "model"))
+        raise
 
 
 def _failed(error: Exception, kind: FailureKind, *, is_request: bool = False) -> Failed:

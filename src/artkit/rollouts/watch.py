@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import site
 import sys
-import sysconfig
 import threading
 import traceback
 from collections.abc import Callable, Iterable
@@ -14,6 +12,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Self
 
+from artkit.episodes.code_rank import code_rank
 from artkit.rollouts.events import GatherNotice, GatherWaits, LoopHeldUp
 
 __all__ = ["Watch"]
@@ -22,30 +21,32 @@ _BEAT_S = 0.1
 _HELD_UP_S = 1.0
 _WAITS_S = 60.0
 
-_STANDARD = str(Path(sysconfig.get_path("stdlib")).resolve())
-_LIBRARIES = (*(str(Path(path).resolve()) for path in site.getsitepackages()), str(Path(__file__).parents[1]))
-
 
 class Watch:
-    """Tells when no rollout has ended for long, and when the event loop was held up; a context manager.
+    """Tells when nothing has ended for long, and when the event loop was held up; a context manager.
 
     Args:
         running: Says the scenario of each rollout that runs.
-        tell: Told of what is found: where no rollout ends after a minute, after two, four and so on, and where the
-            event loop is held up for a second, and then when that gets twice as bad.
-        waits_s: The first time that it is told where no rollout ends, in seconds.
+        tell: Told of what is found: where no rollout ends and no group is scored after a minute, after two, four and
+            so on, and where the event loop is held up for a second, and then when that gets twice as bad.
+        scoring: Says the scenario of each group that is being scored.
 
     Attributes:
         longest: The longest time that the event loop was held up, of those that were told; None where there was none.
     """
 
     def __init__(
-        self, running: Callable[[], Iterable[str]], tell: Callable[[GatherNotice], None], *, waits_s: float = _WAITS_S
+        self,
+        running: Callable[[], Iterable[str]],
+        tell: Callable[[GatherNotice], None],
+        *,
+        scoring: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         self.longest: LoopHeldUp | None = None
         self._running = running
+        self._scoring = scoring
         self._tell = tell
-        self._first_s = self._next_s = waits_s
+        self._next_s = _WAITS_S
         self._loop = asyncio.get_running_loop()
         self._ended_s = self._due_s = 0.0
         self._timer: asyncio.TimerHandle | None = None
@@ -66,17 +67,18 @@ class Watch:
         self._sampler.stop()
 
     def note_end(self) -> None:
-        """A rollout has ended."""
+        """A rollout has ended, or a group was scored."""
         self._ended_s = self._loop.time()
-        self._next_s = self._first_s
+        self._next_s = _WAITS_S
 
     def _beat(self) -> None:
         self._look_at_loop()
-        running = list(self._running())
+        running, scoring = list(self._running()), tuple(self._scoring())
         waited_s = self._loop.time() - self._ended_s
-        if running and waited_s >= self._next_s:
+        if (running or scoring) and waited_s >= self._next_s:
             self._next_s *= 2
-            self._tell(GatherWaits(scenario_ids=tuple(dict.fromkeys(running)), running=len(running), seconds=waited_s))
+            played = tuple(dict.fromkeys(running))
+            self._tell(GatherWaits(scenario_ids=played, running=len(running), seconds=waited_s, scoring=scoring))
         self._due_s = self._loop.time() + _BEAT_S
         self._timer = self._loop.call_at(self._due_s, self._beat)
 
@@ -129,7 +131,7 @@ class _Sampler:
         frames = list(itertools.takewhile(_is_inside_call, (one for one, _ in traceback.walk_stack(frame))))
         call = frames[-1] if frames else None
         if call is not None and call is self._call:  # it is still at the same call of the event loop's
-            found = min(frames, key=_rank)
+            found = min(frames, key=lambda one: code_rank(one.f_code.co_filename))
             self._where = f"{Path(found.f_code.co_filename).name}:{found.f_lineno} in {found.f_code.co_name}"
         self._call = call
 
@@ -137,14 +139,3 @@ class _Sampler:
 def _is_inside_call(frame: FrameType) -> bool:
     """Whether the frame is of what the event loop calls, and not of the loop itself."""
     return frame.f_globals.get("__name__") not in {"asyncio.events", "asyncio.base_events", "asyncio.runners"}
-
-
-def _rank(frame: FrameType) -> int:
-    """Put the user's own code first, then that of libraries."""
-    path = frame.f_code.co_filename
-    if path.startswith("<"):  # of an import, or of code that is in no file
-        return 3
-    path = str(Path(path).resolve())
-    if path.startswith(_LIBRARIES):
-        return 1
-    return 2 if path.startswith(_STANDARD) else 0

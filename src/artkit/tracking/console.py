@@ -68,8 +68,7 @@ class ConsoleTracker:
             case CheckpointsPruned():
                 self._on_pruned(event)
             case Waiting():
-                which = f"{counted(event.running, 'rollout')} of {some(event.scenarios)}"
-                self._line(f"waiting: no rollout has ended for {_clock(event.seconds)}; still playing {which}")
+                self._line(f"waiting: {_waited_for(event)}")
             case LoopBlocked():
                 self._line(
                     f"warning: the event loop was held up for {event.seconds:.1f} s "
@@ -210,6 +209,18 @@ class _Bar:
     def stop(self) -> None:
         """Give the line and the cursor back; harmless when repeated."""
         self._progress.stop()
+
+
+def _waited_for(event: Waiting) -> str:
+    what = "no rollout has ended" if event.running else "no group was scored"
+    facts = [f"{what} for {_clock(event.seconds)}"]
+    if event.running:
+        facts.append(f"still playing {counted(event.running, 'rollout')} of {some(event.scenarios)}")
+    if event.scoring:
+        are = "is" if len(event.scoring) == 1 else "are"
+        of = some(list(dict.fromkeys(event.scoring)))
+        facts.append(f"{counted(len(event.scoring), 'group')} {are} being scored, of {of}")
+    return "; ".join(facts)
 
 
 def _lookup(metrics: Mapping[str, float], name: str, splits: Sequence[str]) -> float | None:

@@ -117,17 +117,19 @@ class CheckpointsPruned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """No rollout of a step or validation has ended for a minute, or for two, four and so on.
+    """No rollout of a step or validation has ended for a minute, or for two, four and so on, and no group was scored.
 
     Attributes:
         scenarios: What is being played.
-        seconds: Since when no rollout has ended.
+        seconds: Since when nothing has ended.
         running: How many rollouts are being played.
+        scoring: The scenario of each group that is being scored.
     """
 
     scenarios: tuple[str, ...]
     seconds: float
     running: int
+    scoring: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,9 +54,16 @@ class Broadcast:
                 getattr(tracker, "close", lambda: None)()
 
     def notice(self, notice: GatherNotice) -> None:
-        """Pass on that no rollout ends, or that the event loop does not turn."""
+        """Pass on that nothing ends, or that the event loop does not turn."""
         if isinstance(notice, GatherWaits):
-            self(Waiting(scenarios=notice.scenario_ids, running=notice.running, seconds=notice.seconds))
+            self(
+                Waiting(
+                    scenarios=notice.scenario_ids,
+                    running=notice.running,
+                    seconds=notice.seconds,
+                    scoring=notice.scoring,
+                )
+            )
         else:
             self(LoopBlocked(seconds=notice.seconds, where=notice.where))
 

@@ -6,7 +6,7 @@ import contextlib
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -14,8 +14,10 @@ from artkit.episodes import FailureKind, read_groups, write_groups
 from artkit.errors import AllRolloutsFailedError
 from artkit.rewards import FilterResult
 from artkit.rollouts import GatheredGroups, gather_groups
+from artkit.rollouts.failure_budget import allowed_failures
 from artkit.tracking import Warned
 from artkit.training.failure_window import causes_of
+from artkit.training.policy_steps import stamp
 
 if TYPE_CHECKING:
     import art
@@ -40,6 +42,7 @@ class FilledBatch:
         index: Its number in the run, from 0.
         size: How many groups are trained on at most.
         carried: Groups that the batch before left over; they are the first to be trained on.
+        carried_from: The number of that batch.
         epoch: The epoch of its scenarios, from 0.
         cursor: Where the next batch starts.
         ends_epoch: Whether no scenario of the epoch is left to play.
@@ -52,6 +55,7 @@ class FilledBatch:
     index: int
     size: int
     carried: Sequence[art.TrajectoryGroup]
+    carried_from: int
     epoch: int
     cursor: Cursor
     ends_epoch: bool = False
@@ -151,8 +155,13 @@ class Filler:
         self._carried, _ = read_groups(path, self._parts.feed.scenarios)
         self._carried_epoch, self._carried_from = state.batch.epoch, state.batch.index
 
-    async def fill(self, index: int, reader: Reader) -> FilledBatch | None:
+    async def fill(self, index: int, reader: Reader, *, step: Callable[[], int]) -> FilledBatch | None:
         """Fill the next batch and record it; None where the data is at its end.
+
+        Args:
+            index: Its number.
+            reader: Reads the data.
+            step: Says the step of the weights that are sampled from; each group is stamped with it.
 
         Raises:
             AllRolloutsFailedError: Every rollout failed, or more of the step's than `max_exceptions`.
@@ -163,19 +172,28 @@ class Filler:
         """
         size = self._parts.settings.groups_per_step
         batch = FilledBatch(
-            index=index, size=size, carried=self._carried, epoch=self._carried_epoch, cursor=reader.cursor
+            index=index,
+            size=size,
+            carried=self._carried,
+            carried_from=self._carried_from,
+            epoch=self._carried_epoch,
+            cursor=reader.cursor,
         )
         # A batch never crosses an epoch: what the last one left over of an epoch that is over is trained on by itself.
         batch.ends_epoch = bool(batch.carried) and reader.cursor.epoch > batch.epoch
         wanted = 0 if batch.ends_epoch else size - len(batch.carried)
         budget = self._parts.settings.max_extra_groups
         timeout_s = self._parts.settings.step_timeout_s
-        ends_s = math.inf if timeout_s is None else time.monotonic() + timeout_s
+        left_s = math.inf if timeout_s is None else timeout_s
         try:
             while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
-                batch.take(drawn, reader.cursor, await self._gather(batch, drawn.items, ends_s - time.monotonic()))
+                began_s = time.monotonic()  # what the data takes to come is no time of the rollouts
+                sampled_from = step()
+                batch.take(drawn, reader.cursor, await self._gather(batch, drawn.items, left_s))
+                stamp(batch.sampled.groups[-len(drawn.items) :], first=sampled_from, last=step())
                 batch.sort(self._filter(batch.sampled.groups[-len(drawn.items) :]))
-                wanted = batch.wanted(budget) if time.monotonic() < ends_s else 0
+                left_s -= time.monotonic() - began_s
+                wanted = batch.wanted(budget) if left_s > 0 else 0
                 budget -= wanted
         except BaseException as error:
             self._record("failed" if isinstance(error, Exception) else "interrupted", batch, error)
@@ -185,13 +203,14 @@ class Filler:
         write_groups(self._rows.recording(index), batch.groups, batch.sampled.lost)
         if batch.kept:
             write_groups(self._rows.recording(index, _KEPT), batch.kept)
+        if not batch.is_unscored:  # of which nothing is trained on, and the next is given the same
+            self._carried, self._carried_epoch, self._carried_from = batch.kept, batch.epoch, batch.index
         return batch
 
-    def carry(self, batch: FilledBatch) -> None:
-        """Keep what `batch` left over for the next one. What it was given is trained on: that recording goes."""
+    def forget_carried(self, batch: FilledBatch) -> None:
+        """Delete the recording of what `batch` was given: it is trained on."""
         if batch.carried:
-            self._rows.recording(self._carried_from, _KEPT).unlink(missing_ok=True)
-        self._carried, self._carried_epoch, self._carried_from = batch.kept, batch.epoch, batch.index
+            self._rows.recording(batch.carried_from, _KEPT).unlink(missing_ok=True)
 
     def _filter(self, groups: Sequence[art.TrajectoryGroup]) -> FilterResult:
         filters = self._parts.filters
@@ -228,7 +247,7 @@ class Filler:
         limit, counts = self._parts.settings.max_exceptions, batch.sampled.counts + gathered.counts
         if limit is None:
             return
-        allowed = limit * counts.started if 0 < limit < 1 else limit
+        allowed = allowed_failures(limit, counts.started - counts.refilled)
         failed = sum(counts.failed.values()) + sum(counts.lost.values()) - counts.lost.get(FailureKind.REWARD, 0)
         if failed > allowed:
             error = AllRolloutsFailedError(

@@ -45,8 +45,9 @@ class Plan:
         size = f"{settings.groups_per_step} groups x {settings.rollouts_per_group} rollouts"
         backend = type(parts.backend).__name__
         refill = f"; up to {settings.max_extra_groups} more groups a step" if settings.max_extra_groups else ""
+        ahead = f"; rollouts up to {settings.max_staleness} steps ahead of training" if settings.max_staleness else ""
         lines = [
-            f"train: {data}, {steps} steps of {size} on {backend}, learning rate {settings.learning_rate:g}",
+            f"train: {data}, {steps} steps of {size} on {backend}, learning rate {settings.learning_rate:g}{ahead}",
             f"reward: {_name(parts.reward)}; filter: {parts.filters!r}{refill}",
         ]
         for validation in parts.validations:

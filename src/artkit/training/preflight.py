@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from artkit.backends import required_environment
-from artkit.bridge import check_wandb, train_options
+from artkit.bridge import check_wandb, train_options, why_no_overlap
 from artkit.errors import ConfigurationError
 from artkit.rollouts import TaskRollout, rollouts_of, takes_sampling
 from artkit.scenarios import find_leaks
@@ -32,6 +32,7 @@ def check(parts: Parts) -> None:
     check_wandb(parts.model)
     _check_variables(parts)
     _check_train_options(parts)
+    _check_overlap(parts)
     check_validations(parts)
     if is_relative(parts.reward) and parts.settings.rollouts_per_group < 2:
         raise ConfigurationError("rollouts_per_group=1 leaves a relative reward nothing to compare", "give at least 2")
@@ -107,6 +108,12 @@ def _check_train_options(parts: Parts) -> None:
     # A backend that can tells which values it would refuse, before the first rollouts are paid for.
     if (check_values := getattr(parts.backend, "check_train_options", None)) is not None:
         check_values({"learning_rate": parts.settings.learning_rate, **given})
+
+
+def _check_overlap(parts: Parts) -> None:
+    staleness = parts.settings.max_staleness
+    if staleness and (why := why_no_overlap(parts.backend, parts.model)) is not None:
+        raise ConfigurationError(f"max_staleness={staleness} overlaps nothing: {why}", "give max_staleness=0")
 
 
 def _check_option_names(parts: Parts, taken: frozenset[str]) -> None:

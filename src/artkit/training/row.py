@@ -45,7 +45,7 @@ def batch_counts(batch: FilledBatch) -> dict[str, float]:
             row[name] = len(groups)
     for name, count in batch.drop_counts.items():
         row[f"groups_dropped_{name}"] += count
-    for name in ("alike", "late_results", "abandoned", "refilled"):
+    for name in ("alike", "late_results", "abandoned", "refilled", "replayed"):
         if count := getattr(counts, name):
             row[f"rollouts_{name}"] = count
     for kind, count in counts.lost.items():

@@ -14,10 +14,12 @@ from artkit.checkpoints import MetricHistory
 from artkit.errors import BackendError, RewardError
 from artkit.rewards import WeightedReward
 from artkit.tracking import RunStarted, StepFinished, Warned
+from artkit.training.ahead import Ahead
 from artkit.training.failure_window import FailureWindow, causes_of
 from artkit.training.filling import Filler
 from artkit.training.journal import Emptied, Ended, Intended, Logged, Trained
 from artkit.training.plan import Plan
+from artkit.training.policy_steps import policy_ages
 from artkit.training.pruner import Pruner
 from artkit.training.recovery import recover
 from artkit.training.reward_watch import RewardWatch
@@ -124,7 +126,19 @@ class Run:
 
     async def _train(self) -> str:
         settings = self._parts.settings
-        async with self._parts.feed.reader(self.ledger.state.cursor) as reader:
+        begun = self.ledger.state
+        async with (
+            self._parts.feed.reader(begun.cursor) as reader,
+            Ahead(
+                self._filler,
+                reader,
+                first=begun.next_index,
+                # What a batch leaves over is trained on one step later.
+                lead=max(settings.max_staleness - bool(settings.max_extra_groups), 0),
+                step=lambda: self.ledger.state.step,
+                most=None if settings.max_steps is None else settings.max_steps - begun.trained,
+            ) as ahead,
+        ):
             while self._stop.reason is None:
                 state = self.ledger.state
                 if state.empty_in_a_row >= settings.max_empty_steps:
@@ -132,7 +146,7 @@ class Run:
                 if settings.max_steps is not None and state.trained >= settings.max_steps:
                     return f"finished: max_steps={settings.max_steps} were trained"
                 began_s = time.monotonic()
-                batch = await self._filler.fill(state.next_index + len(self._unscored), reader)
+                batch = await ahead.next()
                 if batch is None:
                     return self._finished()
                 reason = await self._batch(batch, began_s)
@@ -180,11 +194,13 @@ class Run:
             if ledger.state.trained:
                 await self._validate(ledger.progress())
             return self._reason_to_stop()
+        ages = policy_ages(trainable, ledger.state.step) if self._parts.settings.max_staleness else {}
         trained = await self._train_on(trainable, batch.index)
+        trained = dataclasses.replace(trained, metrics={**trained.metrics, **ages})
         if (held_up := gathered.held_up) is not None:
             trained = dataclasses.replace(trained, metrics={**trained.metrics, "loop_blocked_max_s": held_up.seconds})
         ledger.note(trained)
-        self._filler.carry(batch)
+        self._filler.forget_carried(batch)
         row = await self.rows.write_train(ledger.state, trained, batch.groups)
         seconds = time.monotonic() - began_s
         tokens = _tokens(gathered)

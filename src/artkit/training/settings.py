@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from artkit.errors import ConfigurationError
 
@@ -48,7 +49,9 @@ class TrainerSettings(BaseModel):
             it began, then suddenly falls below that and stays there (`RewardCollapse()`).
         check_environment: Whether short episodes are played before the run, without a model, to find out whether the
             environment replays (`check_environment(…, quick=True)`, which takes about 2 s at most).
-        max_staleness: How many steps older than the weights an episode may be; 0 is the synchronous loop.
+        max_staleness: How many steps older than the weights an episode may be when it is trained on. 0 plays, then
+            trains, then plays; with 1 or more, the rollouts of the next steps are played while a step trains.
+            Groups left over by `max_extra_groups` count as a step older.
         train_options: Further keyword arguments of the backend's `train`, checked against its signature.
 
     Raises:
@@ -75,9 +78,15 @@ class TrainerSettings(BaseModel):
     max_empty_steps: int = Field(default=3, ge=1)
     stop_on_collapse: bool = True
     check_environment: bool = True
-    # Rollouts that overlap with training are not built yet: a larger value is refused rather than ignored.
-    max_staleness: int = Field(default=0, ge=0, le=0)
+    max_staleness: int = Field(default=0, ge=0)
     train_options: Mapping[str, Any] = Field(default_factory=dict)
+
+    @field_validator("max_exceptions")
+    @classmethod
+    def _is_count_or_share(cls, value: float | None) -> float | None:
+        if value is not None and 1 < value < math.inf and not value.is_integer():
+            raise ValueError("it is neither a count nor a share below 1")
+        return value
 
     def __init__(self, **values: Any) -> None:
         try:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import dataclasses
-import errno
 import secrets
 import shutil
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -20,6 +18,7 @@ from artkit.tracking import ConsoleTracker, JsonlTracker, RunFinished, Warned
 from artkit.training.broadcast import Broadcast
 from artkit.training.completing import as_conditions, as_policy, as_trackers, as_validations
 from artkit.training.environment_check import check_environments
+from artkit.training.explaining import disk_errors_explained, interruption_told
 from artkit.training.feed import Feed
 from artkit.training.parts import OWN_DIR, Parts, Resume
 from artkit.training.plan import Plan
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from artkit.training.validation_result import ValidationResult
 
 __all__ = ["Trainer"]
-
-_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
 
 
 class Trainer:
@@ -231,13 +228,13 @@ class Trainer:
             warnings = await check_environments(parts)
             # The lock comes first, at the place that registering will give the model: a backend on this machine keeps
             # its files below a path of its own, and opening it may start a server on the GPU that is in use.
-            with hold_run(storage_dir_on(parts.backend, parts.model) / OWN_DIR), _disk_errors_explained(parts):
+            with hold_run(storage_dir_on(parts.backend, parts.model) / OWN_DIR), disk_errors_explained(parts):
                 # Always, although the model may be registered already: a backend that was closed is opened again by it.
                 await open_model(parts.model, parts.backend)
                 tell.add(JsonlTracker(parts.own_dir / "events.jsonl"))
                 async with wandb_run(parts.model, tell=lambda text: tell(Warned(text=text))):
                     run = Run(parts, tell, stop, warnings)
-                    with _interruption_told(parts, tell):
+                    with interruption_told(parts, tell):
                         reason = await run()
                     report = await summarize(parts, run, scrub(reason))
             tell(RunFinished(report_text=str(report)))
@@ -271,32 +268,3 @@ class Trainer:
             raise
         finally:
             self._busy_with = None
-
-
-@contextlib.contextmanager
-def _interruption_told(parts: Parts, tell: Broadcast) -> Iterator[None]:
-    """Say that a run which is cancelled, by Ctrl-C for one, can be gone on with."""
-    try:
-        yield
-    except asyncio.CancelledError:
-        tell(
-            Warned(
-                text=f"interrupted; start again and it goes on with the step under way, what was played of it is in "
-                f"{parts.own_dir / 'recordings'}"
-            )
-        )
-        raise
-
-
-@contextlib.contextmanager
-def _disk_errors_explained(parts: Parts) -> Iterator[None]:
-    """Say where the files are when the disk is what failed."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in _DISK_ERRORS:
-            error.add_note(
-                f"the run keeps its files in {parts.own_dir.parent}; make room, or let it be written, and start again: "
-                "it resumes"
-            )
-        raise

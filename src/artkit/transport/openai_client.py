@@ -59,6 +59,11 @@ class OpenAISamplingClient:
                 completion = await self._client.chat.completions.create(**_arguments(request))
         except json.JSONDecodeError as error:
             raise _not_a_completion(error.doc) from error
+        except UnicodeDecodeError as error:
+            raise _not_a_completion(error.object.decode(errors="replace")) from error
+        except RecursionError as error:
+            json.dumps([request.messages, request.tools])  # raises it again where it is of what was to be sent
+            raise _not_a_completion("JSON that is nested too deeply") from error
         except AttributeError as error:
             if error.name != "model_extra":
                 raise
