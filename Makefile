@@ -7,7 +7,7 @@ SHELL := bash
 MAKEFLAGS += --no-print-directory
 
 VENV ?= .venv
-EXTRAS ?= torch,smollm2,math,tensorboard,gymnasium,reasoning-gym,textarena
+EXTRAS ?= torch,math,tensorboard,gymnasium,reasoning-gym,textarena
 PYTHON ?= $(shell scripts/find-python)
 # Passed on to pytest: make test ARGS="tests/rewards -x"
 ARGS ?=

@@ -245,7 +245,7 @@ async def test_an_update_that_is_not_finite_leaves_the_weights(
         await backend.train(model, bad, scale_rewards=False)
 
     assert await backend.checkpoint_steps(model) == {0}
-    torch.testing.assert_close(dict(backend._policy(model).learner.decoder.state_dict()), before)
+    torch.testing.assert_close(dict(backend._policy(model).learner.weights.decoder.state_dict()), before)
     assert (await backend.train(model, good)).step == 1
 
 
@@ -307,9 +307,16 @@ def test_an_option_that_train_does_not_take_is_refused_with_those_it_takes(backe
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"), [({"dtype": "bfloat16"}, "dtype"), ({"device": "abacus"}, "device='abacus'")]
+    ("arguments", "named"),
+    [
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"device": "abacus"}, "device='abacus'"),
+        ({"lora": {"rank": 8}}, "is no LoraSettings"),
+        ({"micro_batch_tokens": 0}, "micro_batch_tokens=0"),
+        ({"micro_batch_tokens": 2.5}, "micro_batch_tokens=2.5"),
+    ],
 )
-def test_what_the_backend_cannot_be_is_refused(tmp_path: Path, arguments: dict[str, str], named: str) -> None:
+def test_what_the_backend_cannot_be_is_refused(tmp_path: Path, arguments: dict[str, Any], named: str) -> None:
     """Before a thread is started."""
     with pytest.raises(ConfigurationError, match=named):
         TorchBackend(tmp_path, **arguments)

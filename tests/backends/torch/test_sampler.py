@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import random
 from collections import Counter
@@ -87,3 +89,22 @@ def test_a_request_draws_the_same_whoever_it_is_batched_with() -> None:
         together.append(sample(torch.cat([others[:1], LOGITS, others[1:]]), settings, randoms)[0][1])
 
     assert together == alone
+
+
+def test_a_large_vocabulary_is_drawn_from_as_a_small_one() -> None:
+    """It is summed in blocks, whose edges and empty stretches nobody may notice."""
+    logits = torch.full((1, 5_000), -math.inf)
+    probabilities = {0: 0.3, 255: 0.1, 256: 0.2, 2_600: 0.3, 4_999: 0.1}
+    for token, probability in probabilities.items():
+        logits[0, token] = math.log(probability)
+    randoms = [random.Random(seed) for seed in range(DRAWS)]
+
+    ids, logprobs = sample(logits.expand(DRAWS, -1), [SamplingSettings()] * DRAWS, randoms)
+
+    draws = [random.Random(seed).random() for seed in range(DRAWS)]
+    edges = list(itertools.accumulate(probabilities.values()))
+    tokens = list(probabilities)
+    clear = [place for place, draw in enumerate(draws) if min(abs(draw - edge) for edge in edges) > 1e-6]
+    assert [ids[place] for place in clear] == [tokens[bisect.bisect(edges, draws[place])] for place in clear]
+    assert len(clear) > DRAWS - 10
+    assert logprobs == pytest.approx([math.log(probabilities[token]) for token in ids], abs=1e-6)

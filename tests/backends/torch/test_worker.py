@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
+import weakref
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from typing import TYPE_CHECKING
 
@@ -134,3 +135,28 @@ def test_a_loop_that_ended_does_not_end_the_worker(worker: Worker, decoder: Deco
     asyncio.run(leave())
 
     assert len(asyncio.run(worker.generate(decoder, request())).token_ids) == 4
+
+
+async def test_known_prompts_go_with_their_weights(worker: Worker) -> None:
+    """A later step, at the same address in memory even, finds nothing of an earlier one."""
+    base = BaseModel.open("artkit/micro")
+    prompt = tuple(range(40))
+    expected = [
+        (await worker.generate(base.decoder(seed=seed).requires_grad_(False), request(prompt_ids=prompt))).logprobs
+        for seed in range(4)
+    ]
+    kept = [base.decoder(seed=seed).requires_grad_(False) for seed in range(4)]
+
+    again = [(await worker.generate(kept[place], request(prompt_ids=prompt))).logprobs for place in (0, 1, 2, 3, 0)]
+
+    assert again == [pytest.approx(logprobs, abs=1e-5) for logprobs in [*expected, expected[0]]]
+
+
+async def test_a_dropped_decoder_is_freed(worker: Worker, until: Callable[..., Awaitable[None]]) -> None:
+    """A batch that rests must not keep a gigabyte alive."""
+    dropped = BaseModel.open("artkit/micro").decoder(seed=1).requires_grad_(False)
+    await worker.generate(dropped, request())
+    known = weakref.ref(dropped)
+    del dropped
+
+    await until(lambda: known() is None)

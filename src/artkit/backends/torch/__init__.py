@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from artkit.backends.torch.backend import TorchBackend
+from artkit.backends.torch.lora_settings import LoraSettings
 
-__all__ = ["TorchBackend"]
+__all__ = ["LoraSettings", "TorchBackend"]

@@ -13,19 +13,20 @@ from typing import TYPE_CHECKING, Any, Literal, Self, cast
 from art import Backend, TrainResult
 
 from artkit.backends.torch.chat_service import ChatService
-from artkit.backends.torch.devices import find_device
-from artkit.backends.torch.open_policies import OpenPolicies
+from artkit.backends.torch.open_policies import OpenPolicies, policy_key
+from artkit.backends.torch.policy_settings import PolicySettings
 from artkit.backends.torch.sampling_client import TorchSamplingClient
 from artkit.backends.torch.train_options import TrainOptions
 from artkit.backends.torch.training import imitate, reinforce
 from artkit.backends.torch.worker import Worker
 from artkit.bridge import forget_client
-from artkit.errors import BackendError, CheckpointError, ConfigurationError
+from artkit.errors import BackendError, ConfigurationError
 from artkit.transport import OpenAISamplingClient
 
 if TYPE_CHECKING:
     import art
 
+    from artkit.backends.torch.lora_settings import LoraSettings
     from artkit.backends.torch.policy import Policy
     from artkit.transport import SamplingClient
 
@@ -36,30 +37,42 @@ class TorchBackend(Backend):
     """Serves and trains small models in this process, on CPU or CUDA.
 
     What a script is developed on before it moves to ART's `LocalBackend` or `ServerlessBackend`: the same calls, the
-    same endpoint, checkpoints in the same places. All parameters are trained, in float32.
+    same endpoint, checkpoints in the same places.
 
     Args:
         path: Where models are kept: `<path>/<project>/models/<run name>/checkpoints/<step>`.
         device: `"cpu"`, `"cuda"`, … or `"auto"`: CUDA where there is one.
-        dtype: `"float32"`.
-        seed: What the micro model's weights, and requests without a seed, are drawn from.
+        dtype: `"float32"` or `"bfloat16"`: what is served, and what a forward pass computes in. What is trained is kept
+            in float32, as are its checkpoints, log probabilities and losses, so a run may go on in the other dtype.
+        lora: Train adapters (`LoraSettings()`) and leave the base model as it is; None trains all parameters. A model
+            keeps what it began with. Checkpoints are peft's adapters; what is served has them merged in.
+        micro_batch_tokens: Tokens, padding included, of one forward and backward pass. An update accumulates over as
+            many as it takes, of sequences of similar length; this bounds memory and changes no result. None: 2048 on a
+            CPU, 16,384 on a GPU.
+        seed: What the micro model's weights, adapters, and requests without a seed are drawn from.
 
     Raises:
-        ConfigurationError: The device is not there, or the dtype is another one.
+        ConfigurationError: The device is not there, or an argument cannot work.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str] = ".art", device: str = "auto", dtype: str = "float32", *, seed: int = 0
+        self,
+        path: str | os.PathLike[str] = ".art",
+        device: str = "auto",
+        dtype: Literal["float32", "bfloat16"] = "float32",
+        *,
+        lora: LoraSettings | None = None,
+        micro_batch_tokens: int | None = None,
+        seed: int = 0,
     ) -> None:
-        if dtype != "float32":
-            raise ConfigurationError(f"dtype={dtype!r} is not supported", "use dtype='float32'")
         self._path = Path(path)
-        self._device = find_device(device)
-        self._seed = seed
+        self._settings = PolicySettings.of(
+            seed=seed, device=device, dtype=dtype, lora=lora, micro_batch_tokens=micro_batch_tokens
+        )
         self._open()
 
     def _open(self) -> None:
-        self._policies = OpenPolicies(seed=self._seed, device=self._device)
+        self._policies = OpenPolicies(self._settings)
         self._worker = Worker()
         self._service = ChatService(self._worker)
         self._is_closed = False
@@ -90,7 +103,7 @@ class TorchBackend(Backend):
             return
         worker, service = self._worker, self._service
         policy = await self._policies.open(
-            _key(model),
+            policy_key(model),
             name=model.name,
             base_model=cast("art.TrainableModel[Any, Any]", model).base_model,
             directory=directory,
@@ -205,7 +218,7 @@ class TorchBackend(Backend):
     # The rest of ART's protocol, called by ART's own objects.
 
     def _model_inference_name(self, model: art.Model[Any, Any], step: int | None = None) -> str:
-        policy = self._policies.get(_key(model))
+        policy = self._policies.get(policy_key(model))
         if policy is None:
             name = model.inference_model_name or model.name
             return name if step is None else f"{name}@{step}"
@@ -259,19 +272,13 @@ class TorchBackend(Backend):
         Raises:
             CheckpointError: There is no checkpoint of that step.
         """
-        policy = self._policy(model)
-        steps = policy.checkpoints.steps()
-        if step not in steps:
-            raise CheckpointError(
-                f"{model.name!r} has no checkpoint of step {step}", f"there are checkpoints of {sorted(steps)}"
-            )
-        with policy.leases.lease(step):
+        with self._policy(model).lease(step):
             yield
 
     def _policy(self, model: art.Model[Any, Any]) -> Policy:
         if self._is_closed:
             raise BackendError("the backend was closed", "register the model again: that opens it")
-        policy = self._policies.get(_key(model))
+        policy = self._policies.get(policy_key(model))
         if policy is None:
             raise BackendError(
                 f"the model {model.name!r} is not registered with this backend", "await model.register(backend) first"
@@ -279,13 +286,8 @@ class TorchBackend(Backend):
         return policy
 
     def _directory(self, model: art.Model[Any, Any]) -> Path:
-        project, storage_name = _key(model)
+        project, storage_name = policy_key(model)
         return self._path / project / "models" / storage_name
-
-
-def _key(model: art.Model[Any, Any]) -> tuple[str, str]:
-    """Where ART keeps a model: under its run name, which openpipe-art 0.5.18 does not have."""
-    return model.project, getattr(model, "run_name", None) or model.name
 
 
 def _release(worker: Worker, service: ChatService, policies: OpenPolicies) -> None:

@@ -6,13 +6,16 @@ import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
 
 from artkit.backends.torch.kv_cache import KVCache
+from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache
 from artkit.backends.torch.sampler import SamplingSettings, sample
+from artkit.backends.torch.served_decoder import ServedDecoder
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
@@ -23,10 +26,12 @@ __all__ = ["Batch", "Generation"]
 _PREFILL_TOKENS = 4096
 _MAX_ROWS = 512
 # Which requests share a pass is a matter of timing, and how a matrix product is rounded is one of its shape. With at
-# least so many rows, and lengths that are multiples of the block, each row came out the same to the last bit whatever
-# was beside it (MKL on AVX-512, float32; elsewhere it may differ by rounding).
+# least so many rows, and lengths that are multiples of a block, each row came out the same to the last bit whatever was
+# beside it and whatever was found of its prompt, while no sequence in the batch was longer than 384 tokens; beyond, and
+# elsewhere than with MKL on AVX-512 in float32, it may differ by rounding.
 _MIN_ROWS = 16
-_LENGTH_BLOCK = 16
+# Of prompts that were computed before.
+_PREFIX_BYTES = 256 * 2**20
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -66,16 +71,34 @@ class Generation:
             self.finish_reason = "length"
 
 
+@dataclass(slots=True, kw_only=True, eq=False)
+class _Prompt:
+    """A prompt to compute, what is known of it, and who asked for it."""
+
+    ids: tuple[int, ...]
+    found: list[Tensor]
+    rows: list[Generation] = field(default_factory=list)
+
+    @property
+    def start(self) -> int:
+        """How many tokens were found."""
+        return BLOCK * len(self.found)
+
+
 class Batch:
     """Continuous batching: requests join and leave between any two tokens.
 
+    A prompt that begins as an earlier one did is computed from where they differ: the members of a group have one
+    prompt, and a later turn's prompt begins with that of the turn before.
+
     Args:
-        decoder: The weights; they must not change while the batch lives.
+        decoder: The weights; they must not change while the batch lives, which does not keep the decoder itself.
     """
 
     def __init__(self, decoder: Decoder) -> None:
-        self._decoder = decoder
-        self._cache = KVCache(decoder.config, decoder.device)
+        self._decoder = ServedDecoder(decoder)
+        self._prefixes = PrefixCache(_PREFIX_BYTES)
+        self._cache = self._new_cache()
         self._waiting: deque[Generation] = deque()
         self._rows: list[Generation] = []
         self._ended: list[Generation] = []
@@ -109,6 +132,13 @@ class Batch:
         ended, self._ended = self._ended, []
         return ended
 
+    def rest(self) -> None:
+        """Give back the memory of a batch that has nothing to do; known prompts stay known."""
+        self._cache = self._new_cache()
+
+    def _new_cache(self) -> KVCache:
+        return KVCache(self._decoder.config, self._decoder.device, self._decoder.dtype)
+
     def _decode(self) -> None:
         device = self._decoder.device
         idle = [0] * (_MIN_ROWS - len(self._rows))
@@ -117,38 +147,55 @@ class Batch:
         places = [len(row.prompt_ids) + len(row.token_ids) - 1 for row in self._rows]
         length = _rounded_up(max(places) + 1)
         self._cache.reserve(len(last), length)
-        positions = torch.tensor(places + idle, device=device)
-        hidden = self._decoder(last[:, None], positions[:, None], self._cache.decode(positions, length))
-        self._append(self._rows, hidden[:, 0])
+        positions = torch.tensor(places + idle, device=device)[:, None]
+        logits = self._decoder(last, positions[:, 0], self._cache.attention(0, positions, length))
+        self._append(self._rows, logits[: len(self._rows)])
 
-    def _take_prompts(self) -> list[Generation]:
-        taken: list[Generation] = []
-        longest = 0
-        while self._waiting and len(self._rows) + len(taken) < _MAX_ROWS:
-            longest = max(longest, _rounded_up(len(self._waiting[0].prompt_ids)))
-            if taken and longest * (len(taken) + 1) > _PREFILL_TOKENS:
-                break
-            taken.append(self._waiting.popleft())
-        return taken
+    def _take_prompts(self) -> list[_Prompt]:
+        prompts: dict[tuple[int, ...], _Prompt] = {}
+        longest = count = 0
+        while self._waiting and len(self._rows) + count < _MAX_ROWS:
+            ids = tuple(self._waiting[0].prompt_ids)
+            if ids not in prompts:
+                prompt = _Prompt(ids=ids, found=self._prefixes.find(ids))
+                longest = max(longest, _rounded_up(len(ids) - prompt.start))
+                if prompts and longest * (len(prompts) + 1) > _PREFILL_TOKENS:
+                    break
+                prompts[ids] = prompt
+            prompts[ids].rows.append(self._waiting.popleft())
+            count += 1
+        return list(prompts.values())
 
-    def _prefill(self, joining: list[Generation]) -> None:
-        device = self._decoder.device
-        length = _rounded_up(max(len(row.prompt_ids) for row in joining))
-        first = len(self._rows)
+    def _prefill(self, prompts: list[_Prompt]) -> None:
+        device, first = self._decoder.device, len(self._rows)
+        tokens = _rounded_up(max(len(prompt.ids) - prompt.start for prompt in prompts))
+        length = tokens + max(prompt.start for prompt in prompts)
+        # Each prompt is computed once, in the row of the first that has it; the others copy it.
+        twins = [(place, row) for place, prompt in enumerate(prompts) for row in prompt.rows[1:]]
+        joining = [prompt.rows[0] for prompt in prompts] + [row for _, row in twins]
         self._rows.extend(joining)
         self._cache.reserve(len(self._rows), length)
-        padded = torch.tensor(
-            [[*row.prompt_ids, *[0] * (length - len(row.prompt_ids))] for row in joining], device=device
+        for place, prompt in enumerate(prompts, start=first):
+            if prompt.found:
+                self._cache.write(place, torch.cat(prompt.found, dim=1))
+        new = [prompt.ids[prompt.start :] for prompt in prompts]
+        padded = torch.tensor([[*ids, *[0] * (tokens - len(ids))] for ids in new], device=device)
+        starts = torch.tensor([prompt.start for prompt in prompts], device=device)
+        positions = starts[:, None] + torch.arange(tokens, device=device)
+        idle = [0] * (_MIN_ROWS - len(prompts))
+        ends = [place * tokens + len(ids) - 1 for place, ids in enumerate(new)]
+        logits = self._decoder(
+            padded.flatten(),
+            positions.flatten(),
+            self._cache.attention(first, positions, length),
+            torch.tensor(ends + idle, device=device),
         )
-        attention = self._cache.prefill(range(first, len(self._rows)))
-        hidden = self._decoder(padded, torch.arange(length, device=device)[None], attention)
-        idle = [0] * (_MIN_ROWS - len(joining))
-        rows = torch.tensor([*range(len(joining)), *idle], device=device)
-        ends = torch.tensor([len(row.prompt_ids) - 1 for row in joining] + idle, device=device)
-        self._append(joining, hidden[rows, ends])
+        for place, prompt in enumerate(prompts, start=first):
+            self._prefixes.store(prompt.ids, partial(self._cache.read, place))
+        self._cache.copy([first + place for place, _ in twins], range(first + len(prompts), len(self._rows)), length)
+        self._append(joining, logits[[*range(len(prompts)), *(place for place, _ in twins)]])
 
-    def _append(self, rows: list[Generation], hidden: Tensor) -> None:
-        logits = self._decoder.logits(hidden)[: len(rows)]
+    def _append(self, rows: list[Generation], logits: Tensor) -> None:
         ids, logprobs = sample(logits, [row.settings for row in rows], [row.random for row in rows])
         for row, token_id, logprob in zip(rows, ids, logprobs, strict=True):
             row.append(token_id, logprob)
@@ -162,8 +209,8 @@ class Batch:
             last = self._rows.pop()
             if last is not row:
                 self._rows[index] = last
-                self._cache.move(len(self._rows), index)
+                self._cache.copy([len(self._rows)], [index])
 
 
 def _rounded_up(length: int) -> int:
-    return -(-length // _LENGTH_BLOCK) * _LENGTH_BLOCK
+    return -(-length // BLOCK) * BLOCK

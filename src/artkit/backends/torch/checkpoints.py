@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 from artkit.errors import CheckpointError
 
@@ -41,7 +42,7 @@ class CheckpointStore:
         names = (entry.name for entry in self._directory.iterdir() if entry.name.isdigit())
         return frozenset(int(name) for name in names if self._is_whole(int(name)))
 
-    def write(self, step: int, facts: dict[str, str | int], write_files: Callable[[Path], None]) -> None:
+    def write(self, step: int, facts: dict[str, Any], write_files: Callable[[Path], None]) -> None:
         """Write a checkpoint.
 
         Args:
@@ -76,9 +77,9 @@ class CheckpointStore:
                 shutil.rmtree(unfinished, ignore_errors=True)
             raise
 
-    def facts(self, step: int) -> dict[str, str | int]:
+    def facts(self, step: int) -> dict[str, Any]:
         """What the manifest of a whole checkpoint says."""
-        facts: dict[str, str | int] = json.loads((self.path(step) / _MANIFEST).read_text(encoding="utf-8"))
+        facts: dict[str, Any] = json.loads((self.path(step) / _MANIFEST).read_text(encoding="utf-8"))
         return facts
 
     def delete(self, *, keep: Collection[int]) -> None:

@@ -5,6 +5,7 @@ Parameters carry the names that Hugging Face gives them, so a checkpoint is a st
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Protocol
 
 import torch
@@ -87,12 +88,16 @@ class Decoder(nn.Module):
                 else:
                     parameter.normal_(std=self.config.initializer_range, generator=generator)
 
-    def snapshot(self) -> Decoder:
-        """A frozen copy: training goes on without it."""
+    def snapshot(self, dtype: torch.dtype | None = None) -> Decoder:
+        """A frozen copy, in another dtype if one is given: training goes on without it."""
+        return self.with_weights({name: value.to(dtype, copy=True) for name, value in self.state_dict().items()})
+
+    def with_weights(self, weights: Mapping[str, Tensor]) -> Decoder:
+        """A frozen decoder of this shape that holds these very tensors, by their names in the state dict."""
         with torch.device("meta"):
-            copy = Decoder(self.config, used_vocab_size=self.used_vocab_size)
-        copy.load_state_dict({name: value.detach().clone() for name, value in self.state_dict().items()}, assign=True)
-        return copy.requires_grad_(False).eval()
+            decoder = Decoder(self.config, used_vocab_size=self.used_vocab_size)
+        decoder.load_state_dict(dict(weights), assign=True)
+        return decoder.requires_grad_(False).eval()
 
     @property
     def device(self) -> torch.device:
@@ -110,7 +115,9 @@ class _Stack(nn.Module):
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
         hidden: Tensor = self.embed_tokens(token_ids)
-        rotation = self._rotation(positions)
+        cosine, sine = self._rotation(positions)
+        # The table is made in float32: positions are too large for less.
+        rotation = cosine.to(hidden.dtype), sine.to(hidden.dtype)
         for layer in self.layers:
             hidden = layer(hidden, rotation, attention)
         normed: Tensor = self.norm(hidden)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -9,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from artkit.backends.torch.decoder import Attention, causal_attention
-
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder_config import DecoderConfig
+    from artkit.backends.torch.served_decoder import CachedAttention
 
 __all__ = ["KVCache"]
 
@@ -21,71 +21,67 @@ class KVCache:
     """Keys and values of a batch, one row per sequence, rows kept dense.
 
     Rows `0 … n-1` are in use: a step reads a slice, never a gather. A sequence that leaves gives its row to the last
-    one (`move`). Rows and length grow by doubling, so memory follows what is in flight.
+    one (`copy`). Rows and length grow by doubling, so memory follows what is in flight.
 
     Args:
         config: The decoder's shape.
         device: Where the tensors live.
+        dtype: Of keys and values.
     """
 
-    def __init__(self, config: DecoderConfig, device: torch.device) -> None:
-        self._config, self._device = config, device
-        self._rows, self._length = 0, 0
-        self._keys: list[Tensor] = []
-        self._values: list[Tensor] = []
+    def __init__(self, config: DecoderConfig, device: torch.device, dtype: torch.dtype) -> None:
+        self._device, self._dtype = device, dtype
+        heads = (2, config.num_key_value_heads, config.head_dim)
+        # [layers, rows, tokens, key and value, heads, head_dim]: what is new of a token is one stretch of memory.
+        self._tokens = torch.zeros((config.num_hidden_layers, 0, 0, *heads), device=device, dtype=dtype)
 
     def reserve(self, rows: int, length: int) -> None:
         """Make room for `rows` sequences of `length` tokens; what is stored stays."""
-        if rows <= self._rows and length <= self._length:
+        layers, old_rows, old_length, *heads = self._tokens.shape
+        if rows <= old_rows and length <= old_length:
             return
-        old_rows, old_length = self._rows, self._length
-        self._rows = max(old_rows, _next_power_of_two(rows))
-        self._length = max(old_length, _next_power_of_two(length))
-        shape = (self._rows, self._config.num_key_value_heads, self._length, self._config.head_dim)
-        for tensors in (self._keys, self._values):
-            grown = [torch.zeros(shape, device=self._device) for _ in range(self._config.num_hidden_layers)]
-            for new, old in zip(grown, tensors, strict=False):
-                new[:old_rows, :, :old_length] = old
-            tensors[:] = grown
+        shape = (layers, max(old_rows, _next_power_of_two(rows)), max(old_length, _next_power_of_two(length)), *heads)
+        grown = torch.zeros(shape, device=self._device, dtype=self._dtype)
+        grown[:, :old_rows, :old_length] = self._tokens
+        self._tokens = grown
 
-    def move(self, source: int, target: int) -> None:
-        """Copy row `source` over row `target`."""
-        for tensor in (*self._keys, *self._values):
-            tensor[target] = tensor[source]
+    def copy(self, sources: Sequence[int], targets: Sequence[int], length: int | None = None) -> None:
+        """Copy the first `length` tokens of some rows over other rows; None is all."""
+        for source, target in zip(sources, targets, strict=True):
+            self._tokens[:, target, :length] = self._tokens[:, source, :length]
 
-    def prefill(self, rows: Sequence[int]) -> Attention:
-        """Attention over whole prompts that also stores them in `rows`, from position 0."""
-        index = torch.tensor(rows, device=self._device)
+    def read(self, row: int, start: int, end: int) -> Tensor:
+        """A copy of a row's tokens `start … end-1`: `[layers, tokens, 2, heads, head_dim]`."""
+        return self._tokens[:, row, start:end].clone()
 
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            tokens = key.shape[2]
-            self._keys[layer][index, :, :tokens] = key
-            self._values[layer][index, :, :tokens] = value
-            return causal_attention(layer, query, key, value)
+    def write(self, row: int, tokens: Tensor) -> None:
+        """Put what `read` returned at the beginning of a row."""
+        self._tokens[:, row, : tokens.shape[1]] = tokens
 
-        return attend
-
-    def decode(self, positions: Tensor, length: int) -> Attention:
-        """Attention of one new token per row over that row's past.
+    def attention(self, first: int, positions: Tensor, length: int) -> CachedAttention:
+        """Attention of new tokens over the past of their rows and over each other; it stores them, too.
 
         Args:
-            positions: `[n]`: the place of the new token in each of the rows `0 … n-1`.
+            first: The rows are `first … first+n-1`.
+            positions: `[n, t]`: the place of each new token in its row.
             length: How much of the cache is read; more than every position.
         """
-        count = len(positions)
-        rows = torch.arange(count, device=self._device)
-        visible = (torch.arange(length, device=self._device) <= positions[:, None])[:, None, None, :]
+        count, tokens = positions.shape
+        rows = slice(first, first + count)
+        starts = torch.arange(first, first + count, device=self._device) * self._tokens.shape[2]
+        places = (starts[:, None] + positions).flatten()
+        is_hidden = torch.arange(length, device=self._device) > positions[:, None, :, None]
+        mask = torch.zeros(is_hidden.shape, device=self._device, dtype=self._dtype).masked_fill_(is_hidden, -math.inf)
 
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            self._keys[layer][rows, :, positions] = key[:, :, 0]
-            self._values[layer][rows, :, positions] = value[:, :, 0]
-            return functional.scaled_dot_product_attention(
-                query,
-                self._keys[layer][:count, :, :length],
-                self._values[layer][:count, :, :length],
-                attn_mask=visible,
-                enable_gqa=query.shape[1] != key.shape[1],
+        def attend(layer: int, query: Tensor, new: Tensor) -> Tensor:
+            cache = self._tokens[layer]
+            cache.flatten(0, 1).index_copy_(0, places, new)
+            past = cache[rows, :length].permute(2, 0, 3, 1, 4)
+            query = query.reshape(count, tokens, *query.shape[1:]).transpose(1, 2)
+            context = functional.scaled_dot_product_attention(
+                query, past[0], past[1], attn_mask=mask, enable_gqa=query.shape[1] != new.shape[2]
             )
+            return context.transpose(1, 2).reshape(count * tokens, -1)
 
         return attend
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn.utils import clip_grad_norm_
 
-from artkit.backends.torch.base_model import load_weights, save_model
 from artkit.backends.torch.token_batch import TokenBatch, micro_batches
+from artkit.backends.torch.weights import open_weights
 from artkit.errors import BackendError
 
 if TYPE_CHECKING:
     from artkit.backends.torch.base_model import BaseModel
     from artkit.backends.torch.decoder import Decoder
+    from artkit.backends.torch.policy_settings import PolicySettings
     from artkit.backends.torch.sequences import TokenSequence
     from artkit.backends.torch.train_options import TrainOptions
     from artkit.backends.torch.worker import Job
@@ -34,17 +35,18 @@ _STATE = "trainer_state.pt"
 
 
 class Learner:
-    """All parameters of a decoder in float32, and AdamW's memory of the policy updates so far.
+    """What is trained, in float32, and AdamW's memory of the policy updates so far.
 
     Args:
         base: Where the weights start.
-        seed: What the micro model's weights are drawn from.
-        device: Where they are trained.
+        settings: What of them is trained, and how it is computed.
+        seed: What the micro model's weights and the adapters are drawn from.
     """
 
-    def __init__(self, base: BaseModel, *, seed: int, device: torch.device) -> None:
-        self._base = base
-        self.decoder: Decoder = base.decoder(seed=seed).to(device)
+    def __init__(self, base: BaseModel, settings: PolicySettings, *, seed: int) -> None:
+        self._settings = settings
+        self.weights = open_weights(base, settings, seed=seed)
+        self._parameters = [value for value in self.weights.decoder.parameters() if value.requires_grad]
         self._optimizer = self.new_optimizer()
         self._updates = 0
 
@@ -73,8 +75,7 @@ class Learner:
         Raises:
             BackendError: The loss or the gradient is not finite; the weights stay as they were.
         """
-        device = self.decoder.device
-        batches = list(micro_batches(sequences, device))
+        batches = self._micro_batches(sequences)
         old = [_sampled_logprobs(sequences, batch) for batch in batches]
         shaped = [batch.per_token(advantages) for batch in batches]
         metrics: dict[str, float] = {}
@@ -93,7 +94,7 @@ class Learner:
         low, high = options.loss.clip_range
         self._optimizer.zero_grad(set_to_none=True)
         for batch, sampled, advantage in zip(batches, old, shaped, strict=True):
-            new, entropies = batch.score(self.decoder)
+            new, entropies = self._score(batch)
             gap = max(gap, float((new.detach() - sampled).abs().max()))
             moved = (new.detach() - sampled).abs() >= _ROUNDING
             ratios = options.loss.ratios(new, torch.where(moved, sampled, new.detach()), batch.rows)
@@ -136,11 +137,11 @@ class Learner:
             BackendError: The loss or the gradient is not finite; the weights stay as they were.
         """
         optimizer.zero_grad(set_to_none=True)
-        batches = list(micro_batches(sequences, self.decoder.device))
+        batches = self._micro_batches(sequences)
         count = sum(len(batch.rows) for batch in batches)
         total = 0.0
         for batch in batches:
-            logprobs, _ = batch.score(self.decoder)
+            logprobs, _ = self._score(batch)
             torch.autograd.backward(-logprobs.sum() / count)
             total -= float(logprobs.detach().sum())
             yield
@@ -148,8 +149,8 @@ class Learner:
         return {"loss/train": total / count, "loss/grad_norm": norm, "loss/learning_rate": learning_rate}
 
     def save(self, directory: Path) -> None:
-        """Write weights, tokenizer and the optimiser's state."""
-        save_model(self.decoder, self._base.tokenizer, directory)
+        """Write what was trained, the tokenizer and the optimiser's state."""
+        self.weights.save(directory)
         state = io.BytesIO()
         torch.save({"optimizer": self._optimizer.state_dict(), "updates": self._updates}, state)
         # Through a file of ours, as the weights.
@@ -157,15 +158,21 @@ class Learner:
 
     def load(self, directory: Path) -> None:
         """Go back to what `save` wrote: the next update is the one that would have followed."""
-        load_weights(self.decoder, directory)
-        state: dict[str, Any] = torch.load(directory / _STATE, map_location=self.decoder.device, weights_only=True)
+        self.weights.load(directory)
+        state: dict[str, Any] = torch.load(directory / _STATE, map_location=self._settings.device, weights_only=True)
         self._optimizer = self.new_optimizer()
         self._optimizer.load_state_dict(state["optimizer"])
         self._updates = state["updates"]
 
     def new_optimizer(self) -> torch.optim.AdamW:
-        """AdamW over all parameters, without a past."""
-        return torch.optim.AdamW(self.decoder.parameters(), betas=_BETAS, weight_decay=0.0, fused=True)
+        """AdamW over what is trained, without a past."""
+        return torch.optim.AdamW(self._parameters, betas=_BETAS, weight_decay=0.0, fused=True)
+
+    def _micro_batches(self, sequences: Sequence[TokenSequence]) -> list[TokenBatch]:
+        return list(micro_batches(sequences, self._settings.device, self._settings.micro_batch_tokens))
+
+    def _score(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        return batch.score(self.weights.decoder, self._settings.dtype)
 
     def _update(
         self,
@@ -175,7 +182,7 @@ class Learner:
         max_grad_norm: float | None,
         weight_decay: float,
     ) -> float:
-        norm = float(clip_grad_norm_(self.decoder.parameters(), math.inf if max_grad_norm is None else max_grad_norm))
+        norm = float(clip_grad_norm_(self._parameters, math.inf if max_grad_norm is None else max_grad_norm))
         if not (math.isfinite(loss) and math.isfinite(norm)):
             optimizer.zero_grad(set_to_none=True)
             raise BackendError(

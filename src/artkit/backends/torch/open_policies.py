@@ -5,15 +5,22 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from artkit.backends.torch.policy import Policy
 from artkit.errors import BackendError, ConfigurationError
 
 if TYPE_CHECKING:
-    import torch
+    import art
 
-__all__ = ["OpenPolicies"]
+    from artkit.backends.torch.policy_settings import PolicySettings
+
+__all__ = ["OpenPolicies", "policy_key"]
+
+
+def policy_key(model: art.Model[Any, Any]) -> tuple[str, str]:
+    """Where ART keeps a model: under its run name, which openpipe-art 0.5.18 does not have."""
+    return model.project, getattr(model, "run_name", None) or model.name
 
 
 class OpenPolicies:
@@ -22,12 +29,11 @@ class OpenPolicies:
     It may be used from several event loops.
 
     Args:
-        seed: What a micro model's weights are drawn from.
-        device: Where everything is computed.
+        settings: How they are computed, and what of them is trained.
     """
 
-    def __init__(self, *, seed: int, device: torch.device) -> None:
-        self._seed, self._device = seed, device
+    def __init__(self, settings: PolicySettings) -> None:
+        self._settings = settings
         self._policies: dict[tuple[str, str], Policy] = {}
         # Of threads, not of asyncio: a caller's loop may end while its policy is being opened. Reentrant, because the
         # garbage collector may drop the backend, and with it close this, in the thread that is opening.
@@ -69,7 +75,7 @@ class OpenPolicies:
             known = self._find(key, name, base_model)
             if known is not None:
                 return known
-            policy = Policy(name=name, base_model=base_model, directory=directory, seed=self._seed, device=self._device)
+            policy = Policy(name=name, base_model=base_model, directory=directory, settings=self._settings)
             if has_caller_left.is_set() or self._is_closed:
                 policy.close()
             else:

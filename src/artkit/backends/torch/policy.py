@@ -7,18 +7,19 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from artkit.backends.torch.base_model import BaseModel, load_weights
+from artkit.backends.torch.base_model import BaseModel
 from artkit.backends.torch.checkpoints import CheckpointStore
-from artkit.backends.torch.decoder import Decoder
 from artkit.backends.torch.directory_lock import DirectoryLock
 from artkit.backends.torch.learner import Learner
+from artkit.backends.torch.lora_settings import LoraSettings
 from artkit.backends.torch.step_leases import StepLeases
 from artkit.errors import BackendError, CheckpointError, ConfigurationError
 
 if TYPE_CHECKING:
-    import torch
+    from artkit.backends.torch.decoder import Decoder
+    from artkit.backends.torch.policy_settings import PolicySettings
 
 __all__ = ["Policy"]
 
@@ -38,20 +39,19 @@ class Policy:
         name: The inference name.
         base_model: As in `model.base_model`.
         directory: The model's storage directory.
-        seed: What a micro model's weights are drawn from.
-        device: Where everything is computed.
+        settings: How it is computed, and what of it is trained.
 
     Raises:
-        ConfigurationError: The base model cannot be used, or the directory holds another base model's checkpoints.
+        ConfigurationError: The base model cannot be used, or the directory holds checkpoints of another base model, or
+            such that were trained with other LoRA settings.
         BackendError: Another backend has the directory open.
     """
 
-    def __init__(self, *, name: str, base_model: str, directory: Path, seed: int, device: torch.device) -> None:
+    def __init__(self, *, name: str, base_model: str, directory: Path, settings: PolicySettings) -> None:
         self.name, self.directory = name, directory
-        self._seed = self._base_seed = seed
+        self._settings, self._base_seed = settings, settings.seed
         self.leases = StepLeases()
         self.base = BaseModel.open(base_model)
-        self._device = device
         self._num_unseeded = 0
         self._is_training = False
         self._reference: tuple[int | None, Decoder] | None = None
@@ -76,15 +76,16 @@ class Policy:
                     f"{facts['base_model']!r}",
                     "use another run_name (or name), or the base model that the run began with",
                 )
+            self._check_lora(facts.get("lora"))
             # The base weights are those that the run began with, whatever the backend's seed is today.
             self._base_seed = int(facts["base_seed"])
-        self.learner = Learner(self.base, seed=self._base_seed, device=self._device)
+        self.learner = Learner(self.base, self._settings, seed=self._base_seed)
         if steps:
             self.learner.load(self.checkpoints.path(step))
         else:
             self._write(step)
         # One attribute, replaced as a whole: the event loops read it without a lock.
-        self._served = (step, self.learner.decoder.snapshot())
+        self._served = (step, self.learner.weights.snapshot())
 
     @property
     def step(self) -> int:
@@ -101,7 +102,7 @@ class Policy:
         """
         step = self.step + 1
         # Before the checkpoint: once that is there, nothing may fail any more.
-        snapshot = self.learner.decoder.snapshot()
+        snapshot = self.learner.weights.snapshot()
         self._write(step)
         with self._lock:
             self._remember(*self._served)
@@ -126,6 +127,21 @@ class Policy:
         finally:
             self._is_training = False
 
+    @contextmanager
+    def lease(self, step: int) -> Iterator[None]:
+        """Within it, the step has the model's name, and its checkpoint is not deleted.
+
+        Raises:
+            CheckpointError: There is no checkpoint of that step.
+        """
+        steps = self.checkpoints.steps()
+        if step not in steps:
+            raise CheckpointError(
+                f"{self.name!r} has no checkpoint of step {step}", f"there are checkpoints of {sorted(steps)}"
+            )
+        with self.leases.lease(step):
+            yield
+
     def reference(self, step: int | None) -> Decoder:
         """The weights that a KL penalty refers to: those of a step, or the base model's.
 
@@ -133,15 +149,12 @@ class Policy:
             CheckpointError: There is no checkpoint of that step.
         """
         if self._reference is None or self._reference[0] != step:
-            decoder = self.base.decoder(seed=self._base_seed).to(self._device)
-            if step is not None:
-                if step not in self.checkpoints.steps():
-                    raise CheckpointError(
-                        f"kl_penalty_reference_step={step} has no checkpoint in {str(self.directory)!r}",
-                        f"there are checkpoints of the steps {sorted(self.checkpoints.steps())}",
-                    )
-                load_weights(decoder, self.checkpoints.path(step))
-            self._reference = (step, decoder.requires_grad_(False).eval())
+            if step is not None and step not in self.checkpoints.steps():
+                raise CheckpointError(
+                    f"kl_penalty_reference_step={step} has no checkpoint in {str(self.directory)!r}",
+                    f"there are checkpoints of the steps {sorted(self.checkpoints.steps())}",
+                )
+            self._reference = (step, self._weights_of(step))
         return self._reference[1]
 
     def restore(self) -> None:
@@ -161,16 +174,14 @@ class Policy:
             if step not in self._old:
                 if step not in self.checkpoints.steps():
                     return None
-                decoder = Decoder(self.base.config, used_vocab_size=self.base.tokenizer.size)
-                load_weights(decoder, self.checkpoints.path(step))
-                self._remember(step, decoder.to(self._device).requires_grad_(False).eval())
+                self._remember(step, self._weights_of(step))
             self._old.move_to_end(step)
             return self._old[step]
 
     @property
     def is_small(self) -> bool:
         """Whether more than one thread would only get in its own way."""
-        return sum(parameter.numel() for parameter in self.learner.decoder.parameters()) <= _SMALL_PARAMETERS
+        return sum(parameter.numel() for parameter in self._served[1].parameters()) <= _SMALL_PARAMETERS
 
     def is_in_memory(self, step: int | None) -> bool:
         """Whether `decoder_at` answers at once."""
@@ -179,7 +190,7 @@ class Policy:
     def next_request_seed(self) -> str:
         """A seed for a request that has none: the n-th one at a step draws the same numbers in every run."""
         self._num_unseeded += 1
-        return f"{self._seed}/{self.step}/{self._num_unseeded}"
+        return f"{self._settings.seed}/{self.step}/{self._num_unseeded}"
 
     def forget(self, *, keep: frozenset[int]) -> None:
         """Delete the checkpoints of all steps but those in `keep`, the current, leased and KL-reference ones."""
@@ -200,6 +211,23 @@ class Policy:
         while len(self._old) > _OLD_STEPS_IN_MEMORY:
             self._old.popitem(last=False)
 
+    def _weights_of(self, step: int | None) -> Decoder:
+        return self.learner.weights.at(None if step is None else self.checkpoints.path(step))
+
+    def _check_lora(self, saved: dict[str, Any] | None) -> None:
+        began = None if saved is None else LoraSettings.from_json(saved)
+        if began != self._settings.lora:
+            raise ConfigurationError(
+                f"lora={self._settings.lora!r}, but {str(self.directory)!r} holds checkpoints that were trained with "
+                f"lora={began!r}",
+                f"use lora={began!r}, or another run_name (or name) for a run of its own",
+            )
+
     def _write(self, step: int) -> None:
-        facts: dict[str, str | int] = {"base_model": self.base.name, "base_seed": self._base_seed}
+        lora = self._settings.lora
+        facts = {
+            "base_model": self.base.name,
+            "base_seed": self._base_seed,
+            "lora": None if lora is None else lora.to_json(),
+        }
         self.checkpoints.write(step, facts, self.learner.save)

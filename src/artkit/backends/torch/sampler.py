@@ -9,8 +9,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 __all__ = ["SamplingSettings", "sample"]
+
+_BLOCK = 256
+_BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,25 +48,45 @@ def sample(
         `n` ids, and the log probability of each under the model itself: at temperature 1, before top-k and top-p, which
         is what an importance ratio needs.
     """
-    # Float64: the last of many thousand small probabilities must not be rounded away.
-    logprobs = torch.log_softmax(logits.double(), dim=-1)
+    logprobs = torch.log_softmax(logits.float(), dim=-1)
     if all(row.temperature == 1.0 for row in settings):
         weights = logprobs.exp()
     else:
         temperatures = torch.tensor([row.temperature or 1.0 for row in settings], device=logits.device)
-        weights = torch.softmax(logits.double() / temperatures[:, None], dim=-1)
+        weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
     if any(row.top_p < 1.0 or row.top_k for row in settings):
         weights = _likeliest(weights, settings)
-    cumulative = weights.cumsum(dim=-1)
     draws = torch.tensor([generator.random() for generator in randoms], dtype=torch.float64, device=logits.device)
-    # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
-    ids = torch.searchsorted(cumulative, (draws * cumulative[:, -1])[:, None], right=True).clamp(
-        max=logits.shape[1] - 1
-    )
+    ids = _invert(weights, draws[:, None])
     if any(row.temperature == 0.0 for row in settings):
         greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
         ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
-    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].float().tolist()
+    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].tolist()
+
+
+def _invert(weights: Tensor, draws: Tensor) -> Tensor:
+    """The first id of each row whose cumulative weight exceeds the row's draw, a share of the sum: `[n, 1]`.
+
+    Sums are in float64: the last of many thousand small probabilities must not be rounded away. A large vocabulary is
+    summed in blocks, and then only the block that the draw falls into.
+    """
+    vocab = weights.shape[1]
+    first: Tensor | int = 0
+    if vocab > 2 * _BLOCK:
+        blocks = functional.pad(weights, (0, -vocab % _BLOCK)).view(len(weights), -1, _BLOCK)
+        sums = blocks.sum(dim=-1, dtype=torch.float64)
+        cumulative = sums.cumsum(dim=-1)
+        drawn = draws * cumulative[:, -1:]
+        block = torch.searchsorted(cumulative, drawn, right=True).clamp(max=sums.shape[1] - 1)
+        # Where in its block the draw is, as a share of the block.
+        inside = sums.gather(1, block)
+        draws = 1.0 - (cumulative.gather(1, block) - drawn) / inside
+        weights = blocks[torch.arange(len(blocks), device=weights.device), block[:, 0]]
+        first = block * _BLOCK
+    cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
+    # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
+    ids = torch.searchsorted(cumulative, draws.clamp(0.0, _BELOW_ONE) * cumulative[:, -1:], right=True)
+    return (first + ids).clamp(max=vocab - 1)
 
 
 def _likeliest(weights: Tensor, settings: Sequence[SamplingSettings]) -> Tensor:
@@ -74,10 +98,10 @@ def _likeliest(weights: Tensor, settings: Sequence[SamplingSettings]) -> Tensor:
     # Without a limit nothing may be lost to rounding either: what a request draws must not depend on its batch mates.
     top_k = torch.tensor([min(row.top_k or vocab, vocab) for row in settings], device=device)
     top_p = torch.tensor(
-        [row.top_p if row.top_p < 1.0 else math.inf for row in settings], dtype=weights.dtype, device=device
+        [row.top_p if row.top_p < 1.0 else math.inf for row in settings], dtype=torch.float64, device=device
     )
     ordered, order = weights.sort(dim=-1, descending=True, stable=True)
     ordered = torch.where(torch.arange(vocab, device=device) < top_k[:, None], ordered, 0.0)
-    cumulative = ordered.cumsum(dim=-1)
+    cumulative = ordered.cumsum(dim=-1, dtype=torch.float64)
     kept = torch.where(cumulative - ordered < (top_p * cumulative[:, -1])[:, None], ordered, 0.0)
     return torch.zeros_like(weights).scatter(1, order, kept)

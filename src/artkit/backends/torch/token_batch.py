@@ -7,17 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
     from artkit.backends.torch.sequences import TokenSequence
 
 __all__ = ["TokenBatch", "micro_batches"]
-
-# Padded tokens of one forward and backward pass. On a CPU the activations of a small model should stay in its cache
-# (8192 tokens took a quarter longer than 2048); a GPU wants long passes.
-_MAX_TOKENS = {"cpu": 2048, "cuda": 16_384}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,25 +50,48 @@ class TokenBatch:
         """`[n]`: the value of each trained token's sequence, from one value per sequence of the whole step."""
         return torch.tensor([values[member] for member in self.members], device=self.rows.device)[self.rows]
 
-    def score(self, decoder: Decoder) -> tuple[Tensor, Tensor]:
-        """The log probability of each trained token and the entropy where it was drawn, `[n]` each.
+    def score(self, decoder: Decoder, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+        """The log probability of each trained token and the entropy where it was drawn, `[n]` each, in float32.
 
         The output head, most of a small model's work, runs only where the next token is trained on.
+
+        Args:
+            decoder: The weights.
+            dtype: What those that are trained, kept in float32, are cast to on the way; gradients arrive in float32.
         """
-        positions = torch.arange(self.token_ids.shape[1], device=self.token_ids.device)[None]
-        hidden = decoder(self.token_ids, positions)
-        logprobs = torch.log_softmax(decoder.logits(hidden[self.rows, self.places - 1]).float(), dim=-1)
+        logits_at, arguments = _LogitsAt(decoder), (self.token_ids, self.rows, self.places - 1)
+        cast = {name: value.to(dtype) for name, value in logits_at.named_parameters() if value.requires_grad}
+        # Without a cast the module is called as it is: swapping parameters costs a small model as much as computing.
+        logits = logits_at(*arguments) if dtype == torch.float32 else functional_call(logits_at, cast, arguments)
+        logprobs = torch.log_softmax(logits.float(), dim=-1)
         entropies = -(logprobs.detach().exp() * logprobs.detach()).sum(dim=-1)
         return logprobs.gather(1, self.targets[:, None])[:, 0], entropies
 
 
-def micro_batches(sequences: Sequence[TokenSequence], device: torch.device) -> Iterator[TokenBatch]:
-    """All sequences, those of similar length together, so that little is padded."""
-    budget = _MAX_TOKENS[device.type]
+class _LogitsAt(nn.Module):
+    """The whole way from ids to scores in one call, as `functional_call` wants it."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        super().__init__()
+        self.decoder = decoder
+
+    def forward(self, token_ids: Tensor, rows: Tensor, places: Tensor) -> Tensor:
+        positions = torch.arange(token_ids.shape[1], device=token_ids.device)[None]
+        return self.decoder.logits(self.decoder(token_ids, positions)[rows, places])
+
+
+def micro_batches(sequences: Sequence[TokenSequence], device: torch.device, max_tokens: int) -> Iterator[TokenBatch]:
+    """All sequences, those of similar length together, so that little is padded.
+
+    Args:
+        sequences: In any order.
+        device: Where the tensors are wanted.
+        max_tokens: Padded tokens of one batch; a sequence that is longer has a batch of its own.
+    """
     members: list[int] = []
     for member in sorted(range(len(sequences)), key=lambda index: len(sequences[index].token_ids)):
         # In ascending order the next one is the longest: it sets the width of the whole batch.
-        if members and len(sequences[member].token_ids) * (len(members) + 1) > budget:
+        if members and len(sequences[member].token_ids) * (len(members) + 1) > max_tokens:
             yield TokenBatch.of(sequences, members, device)
             members = []
         members.append(member)

@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["Job", "Worker"]
 
 ResultT = TypeVar("ResultT")
+
+# Batches without requests that stay, with the prompts they know.
+_MAX_RESTING = 2
 
 Job = Generator[None, None, ResultT]
 """Work in slices: each `yield` lets the worker sample a token for everyone before it goes on."""
@@ -58,6 +62,8 @@ class Worker:
         self._incoming: deque[tuple[Decoder, Generation, _Pending]] = deque()
         self._jobs: deque[tuple[Job[Any], _Pending]] = deque()
         self._batches: dict[int, tuple[Decoder, Batch]] = {}
+        # What rests between two requests goes with the weights: a later step finds nothing of an earlier one.
+        self._resting: WeakKeyDictionary[Decoder, Batch] = WeakKeyDictionary()
         self._pending: dict[Generation, _Pending] = {}
         self._num_threads = 1
         self._is_stopping = False
@@ -66,7 +72,7 @@ class Worker:
         self._thread.start()
 
     async def generate(self, decoder: Decoder, generation: Generation) -> Generation:
-        """Sample a reply with `decoder`, batched with everybody else's.
+        """Sample a reply with `decoder`, batched with everybody else's; its weights never change from now on.
 
         Cancelling the caller takes the request out of the batch.
 
@@ -131,7 +137,7 @@ class Worker:
             if num_threads != self._num_threads:
                 num_threads = self._num_threads
                 torch.set_num_threads(num_threads)
-            settled = self._sample()
+            settled = self._join() + self._sample()
             if self._jobs:
                 settled += self._train()
             _deliver(settled)
@@ -147,18 +153,38 @@ class Worker:
         with self._condition:
             while not (self._is_stopping or self._incoming or self._jobs or self._batches):
                 self._condition.wait()
-            if self._is_stopping:
-                return False
-            while self._incoming:
-                decoder, generation, pending = self._incoming.popleft()
-                _, batch = self._batches.setdefault(id(decoder), (decoder, Batch(decoder)))
-                batch.add(generation)
-                self._pending[generation] = pending
-            return True
+            return not self._is_stopping
+
+    def _join(self) -> list[_Pending]:
+        # Without the lock, which event loops wait for: a batch lays its weights out first.
+        failed: list[_Pending] = []
+        while self._incoming:
+            decoder, generation, pending = self._incoming.popleft()
+            try:
+                batch = self._batch(decoder)
+            except Exception as error:  # noqa: BLE001 (whoever waits must hear of it)
+                pending.error = error
+                failed.append(pending)
+                continue
+            batch.add(generation)
+            self._pending[generation] = pending
+        return failed
+
+    def _batch(self, decoder: Decoder) -> Batch:
+        if id(decoder) not in self._batches:
+            resting = self._resting.pop(decoder, None)
+            self._batches[id(decoder)] = (decoder, Batch(decoder) if resting is None else resting)
+        return self._batches[id(decoder)][1]
+
+    def _rest(self, decoder: Decoder, batch: Batch) -> None:
+        batch.rest()
+        self._resting[decoder] = batch
+        while len(self._resting) > _MAX_RESTING:
+            del self._resting[next(iter(self._resting))]
 
     def _sample(self) -> list[_Pending]:
         settled: list[_Pending] = []
-        for key, (_, batch) in list(self._batches.items()):
+        for key, (decoder, batch) in list(self._batches.items()):
             try:
                 finished = batch.step()
             except Exception as error:  # noqa: BLE001 (whatever it is, those who wait must hear of it)
@@ -171,6 +197,7 @@ class Worker:
             settled += [self._pending.pop(generation) for generation in finished]
             if not batch:
                 del self._batches[key]
+                self._rest(decoder, batch)
         return settled
 
     def _train(self) -> list[_Pending]:
