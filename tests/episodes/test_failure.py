@@ -210,7 +210,6 @@ ARTKIT = inspect.getfile(deadline)
     [
         (["game.py", ARTKIT], "game.py:1 in f1"),
         (["game.py", STANDARD, "desk.py", LIBRARY, STANDARD], "desk.py:3 in f3"),
-        ([str(Path(ARTKIT).parents[2] / "artkit_games" / "game.py"), ARTKIT], "game.py:1 in f1"),
         (["<ipython-input-5-0a1b2c>", LIBRARY, "<frozen runpy>"], "<ipython-input-5-0a1b2c>:1 in f1"),
         (["/elsewhere/site-packages/games/game.py", "/usr/share/dist-packages/games/desk.py"], "desk.py:2 in f2"),
         ([ARTKIT, STANDARD], f"{Path(STANDARD).name}:2 in f2"),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from artkit.backends.torch.decode_graphs import DecodeGraphs
 from artkit.backends.torch.kv_cache import KVCache
 from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache
 from artkit.backends.torch.sampler import SamplingSettings, sample
@@ -22,14 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Generation"]
 
-# Padded tokens of one pass over prompts, and sequences in flight: bounds of memory.
-_PREFILL_TOKENS = 4096
+# Padded tokens of one pass over prompts, and sequences in flight: bounds of memory. A GPU wants long passes.
+_PREFILL_TOKENS = {"cpu": 4096, "cuda": 32_768}
 _MAX_ROWS = 512
 # Which requests share a pass is a matter of timing, and how a matrix product is rounded is one of its shape. With at
 # least so many rows, and lengths that are multiples of a block, each row came out the same to the last bit whatever was
 # beside it and whatever was found of its prompt, while no sequence in the batch was longer than 384 tokens; beyond, and
 # elsewhere than with MKL on AVX-512 in float32, it may differ by rounding.
 _MIN_ROWS = 16
+# The least length that a captured step of decoding reads.
+_GRAPH_LENGTH = 128
 # Of prompts that were computed before.
 _PREFIX_BYTES = 256 * 2**20
 
@@ -99,6 +102,7 @@ class Batch:
         self._decoder = ServedDecoder(decoder)
         self._prefixes = PrefixCache(_PREFIX_BYTES)
         self._cache = self._new_cache()
+        self._graphs = DecodeGraphs(self._decoder, self._cache) if self._decoder.device.type == "cuda" else None
         self._waiting: deque[Generation] = deque()
         self._rows: list[Generation] = []
         self._ended: list[Generation] = []
@@ -133,23 +137,33 @@ class Batch:
         return ended
 
     def rest(self) -> None:
-        """Give back the memory of a batch that has nothing to do; known prompts stay known."""
-        self._cache = self._new_cache()
+        """Give back the memory of a batch that has nothing to do; known prompts stay known.
+
+        On CUDA there is enough of it, and it is what graphs were captured with.
+        """
+        if self._graphs is None:
+            self._cache = self._new_cache()
 
     def _new_cache(self) -> KVCache:
         return KVCache(self._decoder.config, self._decoder.device, self._decoder.dtype)
 
     def _decode(self) -> None:
-        device = self._decoder.device
-        idle = [0] * (_MIN_ROWS - len(self._rows))
-        last = torch.tensor([row.token_ids[-1] for row in self._rows] + idle, device=device)
+        count, device = len(self._rows), self._decoder.device
+        rows = max(count, _MIN_ROWS) if self._graphs is None else _bucket(count, _MIN_ROWS)
+        idle = [0] * (rows - count)
+        last = [row.token_ids[-1] for row in self._rows] + idle
         # The last token sampled is not in the cache yet: it goes behind prompt and reply so far.
         places = [len(row.prompt_ids) + len(row.token_ids) - 1 for row in self._rows]
-        length = _rounded_up(max(places) + 1)
-        self._cache.reserve(len(last), length)
-        positions = torch.tensor(places + idle, device=device)[:, None]
-        logits = self._decoder(last, positions[:, 0], self._cache.attention(0, positions, length))
-        self._append(self._rows, logits[: len(self._rows)])
+        longest, places = max(places) + 1, places + idle
+        length = _rounded_up(longest) if self._graphs is None else _bucket(longest, _GRAPH_LENGTH)
+        self._cache.reserve(rows, length)
+        if self._graphs is None:
+            positions = torch.tensor(places, device=device)
+            attention = self._cache.attention(0, positions[:, None], length)
+            logits = self._decoder(torch.tensor(last, device=device), positions, attention)
+        else:
+            logits = self._graphs(last, places, length)
+        self._append(self._rows, logits[:count])
 
     def _take_prompts(self) -> list[_Prompt]:
         prompts: dict[tuple[int, ...], _Prompt] = {}
@@ -159,7 +173,7 @@ class Batch:
             if ids not in prompts:
                 prompt = _Prompt(ids=ids, found=self._prefixes.find(ids))
                 longest = max(longest, _rounded_up(len(ids) - prompt.start))
-                if prompts and longest * (len(prompts) + 1) > _PREFILL_TOKENS:
+                if prompts and longest * (len(prompts) + 1) > _PREFILL_TOKENS[self._decoder.device.type]:
                     break
                 prompts[ids] = prompt
             prompts[ids].rows.append(self._waiting.popleft())
@@ -210,6 +224,11 @@ class Batch:
             if last is not row:
                 self._rows[index] = last
                 self._cache.copy([len(self._rows)], [index])
+
+
+def _bucket(count: int, least: int) -> int:
+    """The next power of two: of few sizes, few graphs are captured."""
+    return max(least, 1 << (count - 1).bit_length())
 
 
 def _rounded_up(length: int) -> int:

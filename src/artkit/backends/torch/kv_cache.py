@@ -35,6 +35,11 @@ class KVCache:
         # [layers, rows, tokens, key and value, heads, head_dim]: what is new of a token is one stretch of memory.
         self._tokens = torch.zeros((config.num_hidden_layers, 0, 0, *heads), device=device, dtype=dtype)
 
+    @property
+    def address(self) -> int:
+        """Where the memory is: another one once it has grown."""
+        return self._tokens.data_ptr()
+
     def reserve(self, rows: int, length: int) -> None:
         """Make room for `rows` sequences of `length` tokens; what is stored stays."""
         layers, old_rows, old_length, *heads = self._tokens.shape

@@ -6,7 +6,6 @@ import importlib.util
 import os
 import shutil
 import tempfile
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +72,13 @@ def _gguf() -> Path:
 
 
 def _convert(gguf: Path, directory: Path) -> None:
-    transformers: Any = import_module("transformers")
-    torch: Any = import_module("torch")
+    import torch
+    import transformers
+
+    library: Any = transformers  # which has no types
     source = {"pretrained_model_name_or_path": str(gguf.parent), "gguf_file": gguf.name}
-    tokenizer = transformers.AutoTokenizer.from_pretrained(**source)
-    model = transformers.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
+    tokenizer = library.AutoTokenizer.from_pretrained(**source)
+    model = library.AutoModelForCausalLM.from_pretrained(**source, dtype=torch.float32)
     # It is dequantized, but says it is not, and a quantized model is not saved.
     if hasattr(model.config, "quantization_config"):
         del model.config.quantization_config
