@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from artkit.errors import ConfigurationError
@@ -108,6 +108,7 @@ def test_normalising_keeps_apart_what_is_another_task(one: str, other: str) -> N
 
 
 @given(st.text(min_size=1), st.sampled_from(["", " ", "\t", "\n"]))
+@example("\u00ad", " ")
 def test_normalising_does_not_see_case_and_space_around(text: str, space: str) -> None:
     """Whatever the text is."""
     assert leak(text, space + text + space)

@@ -146,7 +146,8 @@ def _normalised_message(message: Any) -> Any:
 
 def _normalised(text: str) -> str:
     """Return what is left of a text when only its wording counts; where that is nothing, its marks."""
-    folded = _folded(_raised(_UNSEEN.sub("", text) or text))
+    seen = _UNSEEN.sub("", text)
+    folded = _folded(_raised(seen if seen.strip() else text.strip()))
     worded = _QUOTES_AND_ENDS.sub("", folded)
     return _IDLE_SPACE.sub("", _SPACE.sub(" ", worded if worded.strip() else folded).strip())
 
