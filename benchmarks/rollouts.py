@@ -17,7 +17,7 @@ The server has its own process. A wave of more than a minute is played in the fi
 that of `art_loop` at 16 turns. The bounds: artkit at most 1.5 times `bare` at 4 and at 16 turns, and at most a third of
 `art_loop`.
 
-    python benchmarks/rollouts.py [--quick] [--seed N] [--in-flight N]
+    python benchmarks/rollouts.py [--quick] [--seed N] [--in-flight N] [--rounds N]
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ import gc
 import importlib.metadata
 import importlib.util
 import json
+import math
 import os
 import platform
 import random
@@ -168,6 +169,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_IN_FLIGHT} rollouts in flight, within 50 s")
     parser.add_argument("--in-flight", type=int, default=IN_FLIGHT, help="rollouts at once (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=5, help="waves of each (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of whose turn it is (default 0)")
     parser.add_argument("--role", nargs="+", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -180,7 +182,9 @@ def main() -> None:
             return
     names = [name for name in CONTENDERS if name not in OPTIONAL or importlib.util.find_spec(name)]
     in_flight, rounds, budget_s = (
-        (QUICK_IN_FLIGHT, 5, 25.0) if arguments.quick else (arguments.in_flight, 5, float("inf"))
+        (QUICK_IN_FLIGHT, arguments.rounds, 25.0)
+        if arguments.quick
+        else (arguments.in_flight, arguments.rounds, math.inf)
     )
     measured = measure(
         names, in_flight=in_flight, rounds=rounds, budget_s=budget_s, chance=random.Random(arguments.seed)
