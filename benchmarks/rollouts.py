@@ -181,11 +181,8 @@ def main() -> None:
             work(name, base_url)
             return
     names = [name for name in CONTENDERS if name not in OPTIONAL or importlib.util.find_spec(name)]
-    in_flight, rounds, budget_s = (
-        (QUICK_IN_FLIGHT, arguments.rounds, 25.0)
-        if arguments.quick
-        else (arguments.in_flight, arguments.rounds, math.inf)
-    )
+    rounds = arguments.rounds
+    in_flight, budget_s = (QUICK_IN_FLIGHT, 25.0) if arguments.quick else (arguments.in_flight, math.inf)
     measured = measure(
         names, in_flight=in_flight, rounds=rounds, budget_s=budget_s, chance=random.Random(arguments.seed)
     )

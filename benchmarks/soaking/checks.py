@@ -151,7 +151,9 @@ def check_counts(plan: Plan, found: Found, counts: Counter[str]) -> Iterator[str
     right["groups_submitted"], right["groups_trainable"] = len(groups), len(rewards)
     right["groups_dropped"] = len(groups) - len(rewards)
     given_up = plan.given_up()
-    right["rollouts_late_results"], right["rollouts_abandoned"] = given_up["play"], given_up.total()
+    right["rollouts_late_results"] = sum(one["play"] for one in given_up)
+    right["rollouts_abandoned"] = len(given_up)
+    right["rollouts_replayed"] = sum(len(plan.plays(number, member)) - 1 for number, member in plan.rollouts())
     right["rollouts_refilled"] = right["rollouts_started"] - MEMBERS * len(groups)
     for source, sums in (("report", counts), ("history", found.rows)):
         wrong = {key for key in {*sums, *right} if key in right or key.startswith(("rollouts_lost", "rollouts_failed"))}
@@ -171,8 +173,9 @@ def check_world(plan: Plan, world: World, ignoring: int) -> Iterator[str]:
     closings = Counter(desk.closed for desk in world.opened)
     if set(closings) != {1}:
         yield f"environments by how often they were closed: {dict(closings)}"
-    if ignoring != plan.given_up().total():
-        yield f"{ignoring} environments went on although they were cancelled, and planned were {plan.given_up()}"
+    planned = sum((one.total() for one in plan.given_up()), 0)
+    if ignoring != planned:
+        yield f"{ignoring} environments went on although they were cancelled, and planned were {planned}"
     if world.ignoring:
         yield f"{world.ignoring} environments still go on"
     most = min(plan.settings.in_flight, plan.settings.groups_per_step * MEMBERS)

@@ -187,18 +187,21 @@ class Plan:
         for number in range(self.settings.scenarios):
             yield from ((number, member) for member in self.members(number))
 
-    def given_up(self) -> Counter[str]:
-        """Return how many environments must ignore their cancellation until the end: in a "play", or in "close"."""
+    def given_up(self) -> list[Counter[str]]:
+        """Return, for each rollout that must be given up, in what its environments ignore it: a "play", or "close"."""
+        found = [self._ignoring(number, member) for number, member in self.rollouts()]
+        return [one for one in found if one.total()]
+
+    def _ignoring(self, number: int, member: int) -> Counter[str]:
         counts: Counter[str] = Counter()
-        for number, member in self.rollouts():
-            for replay, end in enumerate(self.plays(number, member)):
-                if not end.turns:
-                    counts["play"] += self.reset(number) == "ignores" and member < MEMBERS
-                    continue
-                turns = self.play(number, member, replay)
-                counts["play"] += turns[end.turns - 1].ending == "ignore"
-                # A reply that was cut off is not run.
-                counts["close"] += turns[0].closing == "ignores" and turns[0].ending != "length"
+        for replay, end in enumerate(self.plays(number, member)):
+            if not end.turns:
+                counts["play"] += self.reset(number) == "ignores" and member < MEMBERS
+                continue
+            turns = self.play(number, member, replay)
+            counts["play"] += turns[end.turns - 1].ending == "ignore"
+            # A reply that was cut off is not run.
+            counts["close"] += turns[0].closing == "ignores" and turns[0].ending != "length"
         return counts
 
     def ends(self) -> dict[tuple[str, int], End]:
