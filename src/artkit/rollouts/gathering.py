@@ -22,6 +22,7 @@ from artkit.rollouts.attempt import Attempt, Attempting, Failed, played_of
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.deadlines import gather_deadline, is_time_left, passed
 from artkit.rollouts.events import GatherNotice, MemberFinished
+from artkit.rollouts.fewer_collections import fewer_collections
 from artkit.rollouts.gathered import GatheredGroups
 from artkit.rollouts.grouping import build_group, failure_of
 from artkit.rollouts.replies import requests_told_to
@@ -115,7 +116,7 @@ class Gathering:
         """Gather, inside `session`. What comes of it, also where this raises, is in `result`."""
         try:
             async with session:
-                with gather_deadline(self.timeout_s), self._watch:
+                with gather_deadline(self.timeout_s), fewer_collections(), self._watch:
                     await self._play()
         finally:
             if abandoned := self._stragglers.abandoned:
