@@ -13,7 +13,7 @@ from kill_resume import KillServer, Outcome, check, events_of, missing_rows, out
 
 pytestmark = pytest.mark.timeout(300)
 
-SHARES = [random.Random(number).random() for number in range(20)]
+SHARES = [random.Random(number).random() for number in range(10)]
 
 
 @dataclass(frozen=True)
