@@ -56,7 +56,7 @@ def test_causes_are_told_by_count_and_ids_do_not_tell_them_apart(causes: dict[st
         "request #: status_code={}: try later",
         "HTTP {}: busy, see #",
         "HTTP/1.1 {} after # s",
-        "OSError: [Errno {}] '/tmp/#'",
+        "OSError: [Errno {}] '/srv/#'",
         "pod # left with exit code {}.",
     ],
 )

@@ -240,6 +240,34 @@ async def test_what_hangs_is_named_by_its_line() -> None:
     assert episode.failure.where == f"test_failures.py:{Hanging.ask.__code__.co_firstlineno + 1} in ask"
 
 
+@pytest.mark.parametrize("is_captured", [False, True])
+async def test_a_rollout_inside_another_stops_nobody_with_its_fatal_failure(is_captured: bool) -> None:
+    """An environment may ask another model and be ready for its refusal."""
+
+    class Plain(TwoTurns):
+        pass
+
+    async with ChatServer([Reply(status=401, error="no such key")] * 4) as other, ChatServer(echo) as server:
+
+        async def ask_in_vain() -> None:
+            with pytest.raises(openai.AuthenticationError):
+                await Rollout(Plain)(other.model(), Scenario(id="inner"))
+
+        class Asks(TwoTurns):
+            async def reset(self, scenario: Scenario) -> str:
+                await ask_in_vain()
+                return await super().reset(scenario)
+
+        async def captured(model: Any, scenario: Scenario) -> Any:
+            await ask_in_vain()
+            return await Rollout(Plain)(model, scenario)
+
+        played = capture_partial(captured) if is_captured else Rollout(Asks)
+        gathered = await gather_groups(played, server.model(), scenarios(1), rollouts_per_group=2)
+
+    assert gathered.counts == GatherCounts(started=2, grouped=2)
+
+
 async def test_the_real_cause_is_told_and_never_the_cancellation() -> None:
     """A task group cancels what it holds, and what was cancelled says nothing."""
 

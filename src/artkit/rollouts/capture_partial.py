@@ -21,6 +21,7 @@ from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.exchange_recorder import ExchangeRecorder
 from artkit.rollouts.grouping import as_episode
 from artkit.rollouts.replays import replay_failures
+from artkit.rollouts.replies import own_requests
 from artkit.rollouts.unfinished import unfinished_trajectory
 from artkit.transport import AbandonedError, own_cancellation, supervise
 
@@ -90,7 +91,10 @@ class CapturedRollout:
     async def _run(self, model: art.Model[Any, Any], scenario: Scenario, member: int) -> Attempt:
         began_s = time.time()
         episode = Episode(scenario=scenario, member=member, metadata={"scenario_id": scenario.id})
-        recorder = ExchangeRecorder()
+        requests = own_requests()
+        recorder = ExchangeRecorder(requests.on_reply)
+        # The function may be ready for what a rollout that it plays fails of; what comes out of it is looked at below.
+        requests.on_fatal = lambda _: None
         recorded = with_recorded_client(model, recorder)
         arguments = (recorded, scenario, episode) if self.takes_episode else (recorded, scenario)
         with entered_trajectories() as entered:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
 from artkit.bridge import error_chain
-from artkit.rollouts.replies import tell_reply
 
 if TYPE_CHECKING:
     from openai.types.chat import ChatCompletion
@@ -37,20 +36,24 @@ class ExchangeRecorder:
 
     Passed to `artkit.bridge.with_recorded_client`, which calls it once per request, in the order of the replies.
 
+    Args:
+        on_reply: Called for each reply.
+
     Attributes:
         tokens: The tokens that the server reported, summed, by metric.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, on_reply: Callable[[], None] = lambda: None) -> None:
         self.tokens: Counter[str] = Counter()
         self._exchanges: list[_Exchange] = []
+        self._on_reply = on_reply
         self._errors: list[BaseException] = []
 
     def __call__(self, request: Mapping[str, Any], outcome: ChatCompletion | BaseException) -> None:
         if isinstance(outcome, BaseException):
             self._errors.append(outcome)
             return
-        tell_reply()
+        self._on_reply()
         if outcome.usage is not None:
             self.tokens["prompt_tokens"] += outcome.usage.prompt_tokens or 0
             self.tokens["completion_tokens"] += outcome.usage.completion_tokens or 0

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.safe_values import safe_number
 from artkit.environments.action import parse_arguments, written_calls
-from artkit.rollouts.replies import tell_reply
 from artkit.transport import RetryPolicy, SamplingRequest, complete_with_retry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import art
     from openai.types import CompletionUsage
     from openai.types.chat import ChatCompletion
@@ -41,6 +42,7 @@ class ModelActor:
         sampling: Sampling,
         request_timeout_s: float | None,
         failure_policy: FailurePolicy,
+        on_reply: Callable[[], None],
         replay: int = 0,
     ) -> None:
         self.retries = 0
@@ -51,6 +53,7 @@ class ModelActor:
         self._sampling = sampling
         self._request_timeout_s = request_timeout_s
         self._failure_policy = failure_policy
+        self._on_reply = on_reply
         self._retry_policy = RetryPolicy(budget_s=failure_policy.retry_budget_s)
         self._replay = replay
 
@@ -78,7 +81,7 @@ class ModelActor:
             on_retry=self._count_retry,
             on_discard=self._count_tokens,
         )
-        tell_reply()
+        self._on_reply()
         self._count_tokens(completion)
         choice = completion.choices[0]
         if (why := self._why_cut_off(choice, completion.usage)) is not None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from artkit.rollouts.attempt import Failed
 
-__all__ = ["Requests", "Unanswered", "requests_told_to", "tell_fatal", "tell_reply", "tell_request_error"]
+__all__ = ["Requests", "Unanswered", "nested_apart", "own_requests", "requests_told_to", "tell_request_error"]
 
 
 @dataclass(slots=True)
@@ -63,16 +63,22 @@ def requests_told_to(on_reply: Callable[[], None], on_fatal: Callable[[Failed], 
         _requests.reset(token)
 
 
-def tell_reply() -> None:
-    """Tell that the model has replied."""
-    if (requests := _requests.get()) is not None:
-        requests.on_reply()
+def own_requests() -> Requests:
+    """Return the requests of the rollout that begins now, as its gather knows them; of nobody's where there is none."""
+    return _requests.get() or Requests(lambda: None, lambda _: None)
 
 
-def tell_fatal(failed: Failed) -> None:
-    """Tell of a failure that no other rollout can escape."""
-    if (requests := _requests.get()) is not None:
-        requests.on_fatal(failed)
+@contextlib.contextmanager
+def nested_apart() -> Iterator[None]:
+    """Keep from the gather what becomes of rollouts that are played inside one of its own.
+
+    An environment may play others, with another model, and be ready for their failures.
+    """
+    token = _requests.set(None)
+    try:
+        yield
+    finally:
+        _requests.reset(token)
 
 
 def tell_request_error(error: BaseException | None) -> None:

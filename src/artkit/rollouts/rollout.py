@@ -16,7 +16,7 @@ from artkit.rollouts.deadlines import episode_deadline
 from artkit.rollouts.ending import apart, fail, finish
 from artkit.rollouts.model_actor import ModelActor
 from artkit.rollouts.replays import replay_failures
-from artkit.rollouts.replies import tell_fatal
+from artkit.rollouts.replies import Requests, nested_apart, own_requests
 from artkit.rollouts.sampling import Limits, Sampling
 from artkit.transport import AbandonedError, ConcurrencyLimit, own_cancellation, own_exits, sampling_session
 
@@ -116,6 +116,7 @@ class Rollout:
                 )
         except Exception as error:  # noqa: BLE001  # a user's factory may raise anything; the policy sorts it
             return _failed(error, policy.classify(error, waiting_for="environment")), 0
+        requests = own_requests()
         actor = ModelActor(
             client,
             model,
@@ -123,6 +124,7 @@ class Rollout:
             sampling=self.sampling,
             request_timeout_s=limits.request_timeout_s,
             failure_policy=policy,
+            on_reply=requests.on_reply,
             replay=replay,
         )
         game = Play(
@@ -138,10 +140,10 @@ class Rollout:
 
         async def run() -> None:
             async with episode_deadline(limits.episode_timeout_s, lambda: f"the {game.waiting_for}"):
-                await _run_or_tell(game, policy)
+                await _run_or_tell(game, policy, requests)
 
         try:
-            with own_cancellation("the rollout", EnvironmentContractError):
+            with own_cancellation("the rollout", EnvironmentContractError), nested_apart():
                 await run_then_close(run, environment, episode, close_timeout_s=limits.tool_timeout_s)
         except asyncio.CancelledError as error:
             if episode.stop_reason is not None:  # all that was left to do is the closing
@@ -157,7 +159,7 @@ class Rollout:
         return episode, actor.retries
 
 
-async def _run_or_tell(game: Play, policy: FailurePolicy) -> None:
+async def _run_or_tell(game: Play, policy: FailurePolicy, requests: Requests) -> None:
     """Run the game; a failure that no other rollout can escape is told before the environment is closed.
 
     That may take its time, and everybody else is to stop now.
@@ -166,7 +168,7 @@ async def _run_or_tell(game: Play, policy: FailurePolicy) -> None:
         await game.run()
     except Exception as error:
         if (kind := policy.classify(error, waiting_for=game.waiting_for)) is FailureKind.FATAL:
-            tell_fatal(_failed(error, kind, is_request=game.waiting_for == "model"))
+            requests.on_fatal(_failed(error, kind, is_request=game.waiting_for == "model"))
         raise
 
 
