@@ -4,9 +4,10 @@ Ours goes through the worker, as every request does, and is told the log probabi
 only asked for the tokens. Prompts are random ids, a fresh one for each sequence and round, so nothing is ever found in
 a prefix cache; with `_group` in its name, a figure is of sequences that share one prompt, as the members of a group do.
 Both sample at temperature 1 from all of the vocabulary, and none ends early. Each side has a process of its own,
-because ART changes transformers' code; they run in turns, so that a busy moment hits both.
+because ART changes transformers' code; they run in turns, so that a busy moment hits both. On a GPU SmolLM2 alone is
+measured, in bfloat16.
 
-    python benchmarks/generate.py [--quick] [--seed N] [--smollm2 [DIRECTORY]]
+    python benchmarks/generate.py [--quick] [--seed N] [--smollm2 [DIRECTORY]] [--device cuda]
 """
 
 from __future__ import annotations
@@ -26,12 +27,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 __all__ = ["main"]
 
 Generate = Callable[[list[list[int]], int], int]
-BATCHES = (8, 32)
 SIDES = ("artkit", "transformers")
 
 
@@ -52,7 +52,10 @@ class Setting:
     completion: int
     threads: int
     repeats: int
+    batches: tuple[int, ...] = (8, 32)
     shared: tuple[bool, ...] = (False, True)
+    device: str = "cpu"
+    dtype: str = "float32"
     bound: float
 
 
@@ -73,6 +76,8 @@ def find_smollm2(directory: str) -> Path:
 
 def artkit_side(setting: Setting) -> Generate:
     """All requests at once, to a worker."""
+    import torch
+
     from artkit.backends.torch.base_model import load_weights
     from artkit.backends.torch.batch import Generation
     from artkit.backends.torch.decoder import Decoder
@@ -83,7 +88,7 @@ def artkit_side(setting: Setting) -> Generate:
     config = DecoderConfig.from_file(setting.directory / "config.json")
     trained = Decoder(config, used_vocab_size=config.vocab_size)
     load_weights(trained, setting.directory)
-    decoder = trained.snapshot()
+    decoder = trained.to(setting.device).snapshot(getattr(torch, setting.dtype))
     worker = Worker()
     worker.use_threads(setting.threads)
 
@@ -114,14 +119,15 @@ def transformers_side(setting: Setting) -> Generate:
     from transformers import AutoModelForCausalLM, GenerationConfig
 
     torch.set_num_threads(setting.threads)
-    model = AutoModelForCausalLM.from_pretrained(setting.directory, dtype=torch.float32)
+    model: Any = AutoModelForCausalLM.from_pretrained(setting.directory, dtype=getattr(torch, setting.dtype))
+    model = model.to(setting.device)
     model.generation_config = GenerationConfig(  # type: ignore[no-untyped-call]
         do_sample=True, temperature=1.0, top_k=0, top_p=1.0, max_new_tokens=setting.completion, pad_token_id=0
     )
 
     def generate(prompts: list[list[int]], seed: int) -> int:
         torch.manual_seed(seed)
-        ids = torch.tensor(prompts)
+        ids = torch.tensor(prompts, device=setting.device)
         reply = model.generate(ids, attention_mask=torch.ones_like(ids))
         return int(reply[:, ids.shape[1] :].numel())
 
@@ -195,7 +201,7 @@ def measure(setting: Setting, seed: int, rounds: int, budget_s: float) -> dict[s
     sides = {name: Side(name, setting) for name in SIDES}
     try:
         figures = {}
-        for shared, batch in [(shared, batch) for shared in setting.shared for batch in BATCHES]:
+        for shared, batch in [(shared, batch) for shared in setting.shared for batch in setting.batches]:
             wall_s: dict[str, list[float]] = {name: [] for name in SIDES}
             cpu_s: dict[str, list[float]] = {name: [] for name in SIDES}
             started = time.monotonic()
@@ -236,6 +242,41 @@ def spread(values: Sequence[float]) -> dict[str, float]:
     return {name: round(of(values), 3) for name, of in (("median", statistics.median), ("min", min), ("max", max))}
 
 
+def cpu_settings(micro: Path, smollm2: str | None, *, is_quick: bool) -> list[Setting]:
+    """The micro model, and SmolLM2 where it is asked for."""
+    settings = [Setting(name="micro", directory=micro, prompt=40, completion=16, threads=1, repeats=4, bound=1.8)]
+    if smollm2 is not None:
+        settings.append(
+            Setting(
+                name="smollm2",
+                directory=find_smollm2(smollm2),
+                prompt=16 if is_quick else 56,
+                completion=8 if is_quick else 32,
+                threads=os.cpu_count() or 1,
+                repeats=1,
+                shared=(False,) if is_quick else (False, True),
+                bound=1.2,
+            )
+        )
+    return settings
+
+
+def gpu_setting(smollm2: Path) -> Setting:
+    """SmolLM2, with enough sequences to fill the device."""
+    return Setting(
+        name="smollm2_cuda",
+        directory=smollm2,
+        prompt=56,
+        completion=128,
+        threads=1,
+        repeats=1,
+        batches=(128,),
+        device="cuda",
+        dtype="bfloat16",
+        bound=10.0,
+    )
+
+
 def main() -> None:
     """Measures, and prints one JSON line last."""
     if sys.argv[1:2] == ["--serve"]:
@@ -252,25 +293,17 @@ def main() -> None:
         const="",
         help="measure SmolLM2-135M-Instruct too; without a directory, from the user's cache",
     )
+    parser.add_argument("--device", default="cpu", help="cuda for a GPU (default cpu)")
     arguments = parser.parse_args()
     budget_s, rounds = (0.0, 5) if arguments.quick else (30.0, 30)
 
     with tempfile.TemporaryDirectory() as directory:
-        save_micro(micro := Path(directory), arguments.seed)
-        settings = [Setting(name="micro", directory=micro, prompt=40, completion=16, threads=1, repeats=4, bound=1.8)]
-        if arguments.smollm2 is not None:
-            settings.append(
-                Setting(
-                    name="smollm2",
-                    directory=find_smollm2(arguments.smollm2),
-                    prompt=16 if arguments.quick else 56,
-                    completion=8 if arguments.quick else 32,
-                    threads=os.cpu_count() or 1,
-                    repeats=1,
-                    shared=(False,) if arguments.quick else (False, True),
-                    bound=1.2,
-                )
-            )
+        settings = []
+        if arguments.device == "cuda":
+            settings = [gpu_setting(find_smollm2(arguments.smollm2 or ""))]
+        else:
+            save_micro(Path(directory), arguments.seed)
+            settings = cpu_settings(Path(directory), arguments.smollm2, is_quick=arguments.quick)
         figures = {setting.name: measure(setting, arguments.seed, rounds, budget_s) for setting in settings}
     result = {
         "benchmark": "generate",
@@ -291,6 +324,7 @@ def main() -> None:
             "system": platform.system(),
             "architecture": platform.machine(),
             "cores": os.cpu_count(),
+            "device": arguments.device,
         },
     }
     print(json.dumps(result))

@@ -15,31 +15,37 @@ pytestmark = pytest.mark.cuda
 
 
 def sampled(device: str, lengths: list[int]) -> list[Generation]:
+    """The replies of two sets of weights, one after the other in the same memory."""
     base = BaseModel.open("artkit/micro")
-    decoder = base.decoder(seed=0).to(torch.device(device)).requires_grad_(False).eval()
-    generations = [
-        Generation(
-            prompt_ids=[random.Random(row).randrange(base.tokenizer.size) for _ in range(length)],
-            max_new_tokens=length,
-            end_ids=frozenset(),
-            settings=SamplingSettings(),
-            random=random.Random(row),
-        )
-        for row, length in enumerate(lengths)
-    ]
-    batch = Batch(decoder)
-    for generation in generations[:3]:
-        batch.add(generation)
-    batch.step()
-    for generation in generations[3:]:
-        batch.add(generation)
-    while batch:
+    decoders = [base.decoder(seed=seed).to(torch.device(device)).requires_grad_(False).eval() for seed in (0, 1)]
+    batch = Batch(decoders[1])
+    generations: list[Generation] = []
+    for decoder in decoders:
+        batch.load(decoder)
+        asked = [
+            Generation(
+                prompt_ids=[random.Random(row).randrange(base.tokenizer.size) for _ in range(length)],
+                max_new_tokens=length,
+                end_ids=frozenset(),
+                settings=SamplingSettings(),
+                random=random.Random(row),
+            )
+            for row, length in enumerate(lengths)
+        ]
+        for generation in asked[:3]:
+            batch.add(generation)
         batch.step()
+        for generation in asked[3:]:
+            batch.add(generation)
+        while batch:
+            batch.step()
+        batch.rest()
+        generations += asked
     return generations
 
 
 def test_replayed_graphs_sample_what_the_cpu_samples() -> None:
-    """Rows join and leave, and lengths pass from one captured graph to the next."""
+    """Rows join and leave, lengths pass from one captured graph to the next, and weights are replaced under them."""
     lengths = [20, 90, 150, 7, 64, *range(30, 60)]
 
     on_cpu, on_cuda = sampled("cpu", lengths), sampled("cuda", lengths)

@@ -69,3 +69,33 @@ def test_a_batch_does_not_keep_the_decoder() -> None:
 
     assert known() is None
     assert len(batch) == 0
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_loaded_weights_are_served_as_if_it_had_been_made_of_them(tied: bool) -> None:
+    """A weight sync that keeps the memory leaves nothing of the weights before, down to the last bit."""
+    first, second = decoder(tied=tied, biased=True, normed=True), decoder(tied=tied, biased=True, normed=True)
+    for parameter in second.parameters():
+        parameter.mul_(1.5)
+    ids, positions = torch.arange(16), torch.arange(16)
+
+    def scores(served: ServedDecoder) -> torch.Tensor:
+        cache = KVCache(served.config, served.device, served.dtype)
+        cache.reserve(1, 16)
+        return served(ids, positions, cache.attention(0, positions[None], 16))
+
+    served = ServedDecoder(first)
+    before = scores(served)
+    served.load(second)
+
+    assert torch.equal(scores(served), scores(ServedDecoder(second)))
+    assert not torch.equal(scores(served), before)
+
+
+def test_weights_of_another_shape_do_not_fit() -> None:
+    """Their memory is of another size."""
+    served = ServedDecoder(decoder())
+
+    assert served.fits(decoder())
+    assert not served.fits(decoder(biased=True))
+    assert not served.fits(decoder().to(torch.bfloat16))

@@ -160,3 +160,22 @@ async def test_a_dropped_decoder_is_freed(worker: Worker, until: Callable[..., A
     del dropped
 
     await until(lambda: known() is None)
+
+
+async def test_weights_that_come_and_go_each_sample_as_in_a_worker_of_their_own(worker: Worker) -> None:
+    """Batches that rest are used again for other weights: the prompts that they know must not come along."""
+    base = BaseModel.open("artkit/micro")
+    prompt = tuple(range(40))
+    replies: dict[int, list[float]] = {}
+    asked: dict[int, list[float]] = {}
+
+    kept = {seed: base.decoder(seed=seed).requires_grad_(False) for seed in (0, 1)}
+    for seed in (0, 1, 2, 0, 3, 1, 4, 5):
+        decoder = kept.get(seed) or base.decoder(seed=seed).requires_grad_(False)
+        asked[seed] = (await worker.generate(decoder, request(8, prompt))).logprobs
+        alone = Worker()
+        replies[seed] = (await alone.generate(decoder, request(8, prompt))).logprobs
+        alone.stop()
+
+    assert asked == replies
+    assert len({tuple(logprobs) for logprobs in asked.values()}) == 6

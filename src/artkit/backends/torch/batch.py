@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,9 +29,10 @@ __all__ = ["Batch", "Generation"]
 _PREFILL_TOKENS = {"cpu": 4096, "cuda": 32_768}
 _MAX_ROWS = 512
 # Which requests share a pass is a matter of timing, and how a matrix product is rounded is one of its shape. With at
-# least so many rows, and lengths that are multiples of a block, each row came out the same to the last bit whatever was
-# beside it and whatever was found of its prompt, while no sequence in the batch was longer than 384 tokens; beyond, and
-# elsewhere than with MKL on AVX-512 in float32, it may differ by rounding.
+# least so many rows, the tokens of a pass over prompts a multiple of a block in all, and what attention reads one in
+# each row, each row came out the same to the last bit whatever was beside it and whatever was found of its prompt,
+# while no sequence in the batch was longer than 384 tokens; beyond, and elsewhere than with MKL on AVX-512 in float32,
+# it may differ by rounding.
 _MIN_ROWS = 16
 # The least length that a captured step of decoding reads.
 _GRAPH_LENGTH = 128
@@ -136,6 +139,18 @@ class Batch:
         ended, self._ended = self._ended, []
         return ended
 
+    def fits(self, decoder: Decoder) -> bool:
+        """Whether `load` can take these weights."""
+        return self._decoder.fits(decoder)
+
+    def load(self, decoder: Decoder) -> None:
+        """Go on with the weights of a decoder of the same shape, in the same memory and with the same graphs.
+
+        Only where nobody waits for a reply: none may be of two minds.
+        """
+        self._decoder.load(decoder)
+        self._prefixes = PrefixCache(_PREFIX_BYTES)
+
     def rest(self) -> None:
         """Give back the memory of a batch that has nothing to do; known prompts stay known.
 
@@ -148,7 +163,7 @@ class Batch:
         return KVCache(self._decoder.config, self._decoder.device, self._decoder.dtype)
 
     def _decode(self) -> None:
-        count, device = len(self._rows), self._decoder.device
+        count = len(self._rows)
         rows = max(count, _MIN_ROWS) if self._graphs is None else _bucket(count, _MIN_ROWS)
         idle = [0] * (rows - count)
         last = [row.token_ids[-1] for row in self._rows] + idle
@@ -158,9 +173,8 @@ class Batch:
         length = _rounded_up(longest) if self._graphs is None else _bucket(longest, _GRAPH_LENGTH)
         self._cache.reserve(rows, length)
         if self._graphs is None:
-            positions = torch.tensor(places, device=device)
-            attention = self._cache.attention(0, positions[:, None], length)
-            logits = self._decoder(torch.tensor(last, device=device), positions, attention)
+            token_ids, positions = torch.from_numpy(np.array((last, places)))
+            logits = self._decoder(token_ids, positions, self._cache.attention(0, positions[:, None], length))
         else:
             logits = self._graphs(last, places, length)
         self._append(self._rows, logits[:count])
@@ -182,8 +196,9 @@ class Batch:
 
     def _prefill(self, prompts: list[_Prompt]) -> None:
         device, first = self._decoder.device, len(self._rows)
-        tokens = _rounded_up(max(len(prompt.ids) - prompt.start for prompt in prompts))
-        length = tokens + max(prompt.start for prompt in prompts)
+        longest = max(len(prompt.ids) - prompt.start for prompt in prompts)
+        tokens = _rounded_up(longest, BLOCK // math.gcd(BLOCK, len(prompts)))
+        length = _rounded_up(tokens) + max(prompt.start for prompt in prompts)
         # Each prompt is computed once, in the row of the first that has it; the others copy it.
         twins = [(place, row) for place, prompt in enumerate(prompts) for row in prompt.rows[1:]]
         joining = [prompt.rows[0] for prompt in prompts] + [row for _, row in twins]
@@ -231,5 +246,5 @@ def _bucket(count: int, least: int) -> int:
     return max(least, 1 << (count - 1).bit_length())
 
 
-def _rounded_up(length: int) -> int:
-    return -(-length // BLOCK) * BLOCK
+def _rounded_up(length: int, multiple: int = BLOCK) -> int:
+    return -(-length // multiple) * multiple

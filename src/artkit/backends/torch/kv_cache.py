@@ -33,7 +33,13 @@ class KVCache:
         self._device, self._dtype = device, dtype
         heads = (2, config.num_key_value_heads, config.head_dim)
         # [layers, rows, tokens, key and value, heads, head_dim]: what is new of a token is one stretch of memory.
-        self._tokens = torch.zeros((config.num_hidden_layers, 0, 0, *heads), device=device, dtype=dtype)
+        self._hold(torch.zeros((config.num_hidden_layers, 0, 0, *heads), device=device, dtype=dtype))
+
+    def _hold(self, tokens: Tensor) -> None:
+        _, rows, length, *_ = tokens.shape
+        self._tokens = tokens
+        self._numbers = torch.arange(length, device=self._device)
+        self._row_starts = torch.arange(rows, device=self._device) * length
 
     @property
     def address(self) -> int:
@@ -48,7 +54,7 @@ class KVCache:
         shape = (layers, max(old_rows, _next_power_of_two(rows)), max(old_length, _next_power_of_two(length)), *heads)
         grown = torch.zeros(shape, device=self._device, dtype=self._dtype)
         grown[:, :old_rows, :old_length] = self._tokens
-        self._tokens = grown
+        self._hold(grown)
 
     def copy(self, sources: Sequence[int], targets: Sequence[int], length: int | None = None) -> None:
         """Copy the first `length` tokens of some rows over other rows; None is all."""
@@ -73,18 +79,19 @@ class KVCache:
         """
         count, tokens = positions.shape
         rows = slice(first, first + count)
-        starts = torch.arange(first, first + count, device=self._device) * self._tokens.shape[2]
-        places = (starts[:, None] + positions).flatten()
-        is_hidden = torch.arange(length, device=self._device) > positions[:, None, :, None]
-        mask = torch.zeros(is_hidden.shape, device=self._device, dtype=self._dtype).masked_fill_(is_hidden, -math.inf)
+        places = (self._row_starts[rows, None] + positions).flatten()
+        mask = torch.where(self._numbers[:length] <= positions[:, None, :, None], 0.0, -math.inf).to(self._dtype)
 
         def attend(layer: int, query: Tensor, new: Tensor) -> Tensor:
             cache = self._tokens[layer]
             cache.flatten(0, 1).index_copy_(0, places, new)
-            past = cache[rows, :length].permute(2, 0, 3, 1, 4)
-            query = query.reshape(count, tokens, *query.shape[1:]).transpose(1, 2)
+            key, value = cache[rows, :length].permute(2, 0, 3, 1, 4)
             context = functional.scaled_dot_product_attention(
-                query, past[0], past[1], attn_mask=mask, enable_gqa=query.shape[1] != new.shape[2]
+                query.view(count, tokens, *query.shape[1:]).transpose(1, 2),
+                key,
+                value,
+                attn_mask=mask,
+                enable_gqa=query.shape[1] != new.shape[2],
             )
             return context.transpose(1, 2).reshape(count * tokens, -1)
 

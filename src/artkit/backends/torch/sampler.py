@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -56,8 +57,8 @@ def sample(
         weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
     if any(row.top_p < 1.0 or row.top_k for row in settings):
         weights = _likeliest(weights, settings)
-    draws = torch.tensor([generator.random() for generator in randoms], dtype=torch.float64, device=logits.device)
-    ids = _invert(weights, draws[:, None])
+    draws = torch.from_numpy(np.array([[generator.random()] for generator in randoms])).to(logits.device)
+    ids = _invert(weights, draws)
     if any(row.temperature == 0.0 for row in settings):
         greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
         ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
@@ -71,22 +72,24 @@ def _invert(weights: Tensor, draws: Tensor) -> Tensor:
     summed in blocks, and then only the block that the draw falls into.
     """
     vocab = weights.shape[1]
-    first: Tensor | int = 0
-    if vocab > 2 * _BLOCK:
-        blocks = functional.pad(weights, (0, -vocab % _BLOCK)).view(len(weights), -1, _BLOCK)
-        sums = blocks.sum(dim=-1, dtype=torch.float64)
-        cumulative = sums.cumsum(dim=-1)
-        drawn = draws * cumulative[:, -1:]
-        block = torch.searchsorted(cumulative, drawn, right=True).clamp(max=sums.shape[1] - 1)
-        # Where in its block the draw is, as a share of the block.
-        inside = sums.gather(1, block)
-        draws = 1.0 - (cumulative.gather(1, block) - drawn) / inside
-        weights = blocks[torch.arange(len(blocks), device=weights.device), block[:, 0]]
-        first = block * _BLOCK
-    cumulative = weights.cumsum(dim=-1, dtype=torch.float64)
-    # `right`: a token of weight zero is never the first whose cumulative weight exceeds the draw.
-    ids = torch.searchsorted(cumulative, draws.clamp(0.0, _BELOW_ONE) * cumulative[:, -1:], right=True)
-    return (first + ids).clamp(max=vocab - 1)
+    if vocab <= 2 * _BLOCK:
+        return _first_beyond(weights.cumsum(dim=-1, dtype=torch.float64), draws)
+    blocks = functional.pad(weights, (0, -vocab % _BLOCK)).view(len(weights), -1, _BLOCK)
+    sums = blocks.sum(dim=-1, dtype=torch.float64)
+    cumulative = sums.cumsum(dim=-1)
+    block = _first_beyond(cumulative, draws)
+    # Where in its block the draw is, as a share of the block.
+    beyond = cumulative.gather(1, block) - draws * cumulative[:, -1:]
+    inside = (1.0 - beyond / sums.gather(1, block)).clamp(0.0, _BELOW_ONE)
+    members = blocks[torch.arange(len(blocks), device=weights.device), block[:, 0]]
+    ids = block * _BLOCK + _first_beyond(members.cumsum(dim=-1, dtype=torch.float64), inside)
+    return ids.clamp_(max=vocab - 1)
+
+
+def _first_beyond(cumulative: Tensor, draws: Tensor) -> Tensor:
+    # `right`: an entry of weight zero is never the first whose cumulative weight exceeds the draw.
+    places = torch.searchsorted(cumulative, draws * cumulative[:, -1:], right=True)
+    return places.clamp_(max=cumulative.shape[1] - 1)
 
 
 def _likeliest(weights: Tensor, settings: Sequence[SamplingSettings]) -> Tensor:

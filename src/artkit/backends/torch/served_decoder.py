@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+from artkit.backends.torch.rotary import paired, rotation_table
 
 if TYPE_CHECKING:
     from torch import nn
@@ -30,30 +34,43 @@ class ServedDecoder:
     """The same function as `Decoder`, in fewer and faster operations, for weights that do not change.
 
     Products of the same input are one product, its matrix laid out as it is read, and gains are part of the matrix
-    behind them. That is a copy of the layers; embedding and head are shared with the decoder, which may go.
-
-    Args:
-        decoder: The weights; what happens to the decoder's layers later changes nothing here.
+    behind them. All of it is a copy: what happens to the decoder later changes nothing here, and it may go.
     """
 
     def __init__(self, decoder: Decoder) -> None:
-        stack = decoder.model
         self.config, self.used_vocab_size = decoder.config, decoder.used_vocab_size
-        self._embedding = stack.embed_tokens.weight.detach()
-        head = self._embedding if decoder.lm_head is None else decoder.lm_head.weight.detach()
-        self._head = head[: decoder.used_vocab_size]
-        self._norm = stack.norm.weight.detach()
-        self._layers = [_Layer.of(layer) for layer in stack.layers]
+        self._weights = _Weights.of(decoder)
+        config, device = self.config, self.device
+        # The eps as a tensor: an operation that takes a number for it would make one each time.
+        self._eps = torch.tensor(config.rms_norm_eps, device=device)
+        # Prompts are computed in padded lengths.
+        positions = 1 << (config.max_position_embeddings - 1).bit_length()
+        self._rotations = rotation_table(positions, config.head_dim, config.rope_theta, device)
+
+    def fits(self, decoder: Decoder) -> bool:
+        """Whether `load` can take these weights."""
+        weight = decoder.model.embed_tokens.weight
+        return (decoder.config, decoder.used_vocab_size, weight.device, weight.dtype) == (
+            self.config,
+            self.used_vocab_size,
+            self.device,
+            self.dtype,
+        )
+
+    def load(self, decoder: Decoder) -> None:
+        """Take over the weights of a decoder of the same shape, into the memory that these have."""
+        for old, new in zip(self._weights.tensors(), _Weights.of(decoder).tensors(), strict=True):
+            old.copy_(new)
 
     @property
     def device(self) -> torch.device:
         """Where the weights live."""
-        return self._embedding.device
+        return self._weights.embedding.device
 
     @property
     def dtype(self) -> torch.dtype:
         """What keys and values are computed in."""
-        return self._embedding.dtype
+        return self._weights.embedding.dtype
 
     def __call__(
         self, token_ids: Tensor, positions: Tensor, attention: CachedAttention, wanted: Tensor | None = None
@@ -69,42 +86,79 @@ class ServedDecoder:
         Returns:
             `[n, used_vocab_size]`.
         """
-        config, eps = self.config, self.config.rms_norm_eps
-        heads = config.num_attention_heads
-        rotated = heads + config.num_key_value_heads
-        hidden = functional.embedding(token_ids, self._embedding)
-        cosine, sine = self._rotation(positions)
-        last = len(self._layers) - 1
-        for index, layer in enumerate(self._layers):
-            projected = _product(_normed(hidden, eps), layer.qkv, layer.qkv_bias)
-            projected = projected.view(len(token_ids), -1, config.head_dim)
-            turned = projected[:, :rotated]
+        weights, width = self._weights, self.config.head_dim
+        heads = self.config.num_attention_heads
+        turned = (heads + self.config.num_key_value_heads) * width
+        hidden = functional.embedding(token_ids, weights.embedding)
+        rotation = self._rotations.index_select(0, positions)
+        last = len(weights.layers) - 1
+        for index, layer in enumerate(weights.layers):
+            projected = _product(self._normed(hidden), layer.qkv, layer.qkv_bias)
             if layer.query_key_gain is not None:
-                turned = _normed(turned, eps) * layer.query_key_gain
-            half = turned.roll(config.head_dim // 2, dims=-1)
-            projected[:, :rotated] = torch.addcmul(turned * cosine, half, sine)
-            new = projected[:, heads:].view(len(token_ids), 2, -1, config.head_dim)
+                queries_keys = projected[:, :turned].view(len(token_ids), -1, width)
+                queries_keys.copy_(self._normed(queries_keys) * layer.query_key_gain)
+            _turn(projected[:, :turned], rotation)
+            projected = projected.view(len(token_ids), -1, width)
+            new = projected[:, heads:].view(len(token_ids), 2, -1, width)
             context = attention(index, projected[:, :heads], new)
             if index == last and wanted is not None:
                 context, hidden = context[wanted], hidden[wanted]
             hidden = torch.addmm(hidden, context, layer.output)
             if layer.output_bias is not None:
                 hidden = hidden + layer.output_bias
-            gate, up = (_normed(hidden, eps) @ layer.gate_up).chunk(2, dim=-1)
-            hidden = torch.addmm(hidden, functional.silu(gate) * up, layer.down)
-        return functional.linear(_normed(hidden, eps) * self._norm, self._head)
+            gate, up = (self._normed(hidden) @ layer.gate_up).chunk(2, dim=-1)
+            hidden = torch.addmm(hidden, functional.silu(gate).mul_(up), layer.down)
+        return functional.linear(self._normed(hidden) * weights.norm, weights.head)
 
-    def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout; the sign is in the sine.
-        width = self.config.head_dim
-        exponents = torch.arange(0, width, 2, device=positions.device, dtype=torch.float32) / width
-        angles = positions[:, None, None].float() * self.config.rope_theta**-exponents
-        cosine, sine = angles.cos(), angles.sin()
-        return torch.cat((cosine, cosine), dim=-1).to(self.dtype), torch.cat((-sine, sine), dim=-1).to(self.dtype)
+    def _normed(self, hidden: Tensor) -> Tensor:
+        """RMSNorm (arXiv 1910.07467), eq. 4, without its gain."""
+        if hidden.is_cuda:  # where one kernel does it
+            return functional.rms_norm(hidden, hidden.shape[-1:], eps=self.config.rms_norm_eps)
+        norms = torch.linalg.vector_norm(hidden, dim=-1, keepdim=True, dtype=torch.float32)
+        return (hidden * torch.addcmul(self._eps, norms, norms, value=1 / hidden.shape[-1]).rsqrt_()).to(hidden.dtype)
+
+
+def _turn(queries_keys: Tensor, rotation: Tensor) -> None:
+    """Turn the pairs of `[T, heads * head_dim]`, in place."""
+    pairs = queries_keys.view(len(queries_keys), -1, rotation.shape[-1], 2)
+    wide = pairs.float()
+    torch.view_as_complex(wide).mul_(rotation)
+    if wide is not pairs:
+        pairs.copy_(wide)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Weights:
+    """All of them; `head` is `[used_vocab_size, hidden_size]`, and where it is tied a part of the embedding."""
+
+    embedding: Tensor
+    layers: list[_Layer]
+    norm: Tensor
+    head: Tensor
+
+    @classmethod
+    @torch.no_grad()
+    def of(cls, decoder: Decoder) -> _Weights:
+        stack, used = decoder.model, decoder.used_vocab_size
+        embedding = stack.embed_tokens.weight.detach().clone()
+        return cls(
+            embedding=embedding,
+            layers=[_Layer.of(layer, decoder.config.head_dim) for layer in stack.layers],
+            norm=stack.norm.weight.detach().clone(),
+            head=embedding[:used] if decoder.lm_head is None else decoder.lm_head.weight.detach()[:used].clone(),
+        )
+
+    def tensors(self) -> Iterator[Tensor]:
+        yield self.embedding
+        yield self.norm
+        if self.head.data_ptr() != self.embedding.data_ptr():
+            yield self.head
+        for layer in self.layers:
+            yield from (tensor for tensor in layer if tensor is not None)
 
 
 class _Layer(NamedTuple):
-    """Matrices as `[in, out]`; `query_key_gain` is `[heads + kv_heads, head_dim]`."""
+    """Matrices as `[in, out]`, queries and keys in pairs; `query_key_gain` is `[heads + kv_heads, head_dim]`."""
 
     qkv: Tensor
     qkv_bias: Tensor | None
@@ -115,9 +169,11 @@ class _Layer(NamedTuple):
     down: Tensor
 
     @classmethod
-    @torch.no_grad()
-    def of(cls, module: nn.Module) -> _Layer:
+    def of(cls, module: nn.Module, head_dim: int) -> _Layer:
         weights = module.state_dict()
+        for name in ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias", "q_norm.weight", "k_norm.weight"):
+            if (name := f"self_attn.{name}") in weights:
+                weights[name] = paired(weights[name], head_dim)
         dtype = weights["mlp.down_proj.weight"].dtype
 
         def joined(names: tuple[str, ...], gain: str | None = None) -> Tensor:
@@ -129,20 +185,17 @@ class _Layer(NamedTuple):
         projections = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
         biases = [weights[f"{name}.bias"] for name in projections if f"{name}.bias" in weights]
         gains = [
-            weights[f"self_attn.{name}.weight"]
-            for name in ("q_norm", "k_norm")
-            if f"self_attn.{name}.weight" in weights
+            weights[f"self_attn.{norm}.weight"].expand(len(weights[f"{projection}.weight"]) // head_dim, -1)
+            for norm, projection in zip(("q_norm", "k_norm"), projections, strict=False)
+            if f"self_attn.{norm}.weight" in weights
         ]
-        if gains:
-            width = len(gains[0])
-            counts = [len(weights[f"{name}.weight"]) // width for name in projections[:2]]
-            gains = [gain.expand(count, -1) for gain, count in zip(gains, counts, strict=True)]
+        output_bias = weights.get("self_attn.o_proj.bias")
         return cls(
             qkv=joined(projections, "input_layernorm"),
             qkv_bias=torch.cat(biases) if biases else None,
             query_key_gain=torch.cat(gains) if gains else None,
             output=joined(("self_attn.o_proj",)),
-            output_bias=weights.get("self_attn.o_proj.bias"),
+            output_bias=None if output_bias is None else output_bias.clone(),
             gate_up=joined(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
             down=joined(("mlp.down_proj",)),
         )
@@ -150,11 +203,3 @@ class _Layer(NamedTuple):
 
 def _product(inputs: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return inputs @ matrix if bias is None else torch.addmm(bias, inputs, matrix)
-
-
-def _normed(hidden: Tensor, eps: float) -> Tensor:
-    """RMSNorm (arXiv 1910.07467), eq. 4, without its gain."""
-    if hidden.is_cuda:  # where one kernel does it
-        return functional.rms_norm(hidden, hidden.shape[-1:], eps=eps)
-    wide = hidden.float()
-    return (wide * torch.rsqrt(wide.square().mean(dim=-1, keepdim=True).add_(eps))).to(hidden.dtype)

@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
-from weakref import WeakKeyDictionary
+from weakref import ref
 
 import torch
 
@@ -22,7 +22,7 @@ __all__ = ["Job", "Worker"]
 
 ResultT = TypeVar("ResultT")
 
-# Batches without requests that stay, with the prompts they know.
+# Batches without requests that stay, with the prompts they know, for the same weights or in memory for the next ones.
 _MAX_RESTING = 2
 
 Job = Generator[None, None, ResultT]
@@ -62,8 +62,7 @@ class Worker:
         self._incoming: deque[tuple[Decoder, Generation, _Pending]] = deque()
         self._jobs: deque[tuple[Job[Any], _Pending]] = deque()
         self._batches: dict[int, tuple[Decoder, Batch]] = {}
-        # What rests between two requests goes with the weights: a later step finds nothing of an earlier one.
-        self._resting: WeakKeyDictionary[Decoder, Batch] = WeakKeyDictionary()
+        self._resting: deque[tuple[ref[Decoder], Batch]] = deque()
         self._pending: dict[Generation, _Pending] = {}
         self._num_threads = 1
         self._is_stopping = False
@@ -172,15 +171,27 @@ class Worker:
 
     def _batch(self, decoder: Decoder) -> Batch:
         if id(decoder) not in self._batches:
-            resting = self._resting.pop(decoder, None)
-            self._batches[id(decoder)] = (decoder, Batch(decoder) if resting is None else resting)
+            self._batches[id(decoder)] = (decoder, self._rested(decoder))
         return self._batches[id(decoder)][1]
+
+    def _rested(self, decoder: Decoder) -> Batch:
+        """The batch of these weights; or one whose weights are gone, or have to give way, with these in their place."""
+        for place, (known, batch) in enumerate(self._resting):
+            if known() is decoder:
+                del self._resting[place]
+                return batch
+        for place, (known, batch) in enumerate(self._resting):
+            if batch.fits(decoder) and (known() is None or len(self._resting) == _MAX_RESTING):
+                del self._resting[place]
+                batch.load(decoder)
+                return batch
+        return Batch(decoder)
 
     def _rest(self, decoder: Decoder, batch: Batch) -> None:
         batch.rest()
-        self._resting[decoder] = batch
-        while len(self._resting) > _MAX_RESTING:
-            del self._resting[next(iter(self._resting))]
+        self._resting.append((ref(decoder), batch))
+        if len(self._resting) > _MAX_RESTING:
+            self._resting.popleft()
 
     def _sample(self) -> list[_Pending]:
         settled: list[_Pending] = []
