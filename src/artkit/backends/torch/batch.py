@@ -17,7 +17,7 @@ from torch import Tensor
 from artkit.backends.torch.decode_graphs import DecodeGraphs
 from artkit.backends.torch.kv_cache import KVCache
 from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache
-from artkit.backends.torch.sampler import SamplingSettings, sample
+from artkit.backends.torch.sampler import SamplingSettings, has_limit, sample
 from artkit.backends.torch.served_decoder import ServedDecoder
 
 if TYPE_CHECKING:
@@ -163,21 +163,37 @@ class Batch:
         return KVCache(self._decoder.config, self._decoder.device, self._decoder.dtype)
 
     def _decode(self) -> None:
-        count = len(self._rows)
-        rows = max(count, _MIN_ROWS) if self._graphs is None else _bucket(count, _MIN_ROWS)
-        idle = [0] * (rows - count)
-        last = [row.token_ids[-1] for row in self._rows] + idle
         # The last token sampled is not in the cache yet: it goes behind prompt and reply so far.
+        last = [row.token_ids[-1] for row in self._rows]
         places = [len(row.prompt_ids) + len(row.token_ids) - 1 for row in self._rows]
-        longest, places = max(places) + 1, places + idle
-        length = _rounded_up(longest) if self._graphs is None else _bucket(longest, _GRAPH_LENGTH)
-        self._cache.reserve(rows, length)
-        if self._graphs is None:
-            token_ids, positions = torch.from_numpy(np.array((last, places)))
-            logits = self._decoder(token_ids, positions, self._cache.attention(0, positions[:, None], length))
-        else:
-            logits = self._graphs(last, places, length)
-        self._append(self._rows, logits[:count])
+        if self._graphs is not None:
+            self._replay(self._graphs, last, places)
+            return
+        idle = [0] * max(_MIN_ROWS - len(last), 0)
+        length = _rounded_up(max(places) + 1)
+        self._cache.reserve(len(last) + len(idle), length)
+        token_ids, positions = torch.from_numpy(np.array((last + idle, places + idle)))
+        logits = self._decoder(token_ids, positions, self._cache.attention(0, positions[:, None], length))
+        self._append(self._rows, logits[: len(last)])
+
+    def _replay(self, graphs: DecodeGraphs, last: list[int], places: list[int]) -> None:
+        count = len(last)
+        idle = [0] * (_bucket(count, _MIN_ROWS) - count)
+        length = _bucket(max(places) + 1, _GRAPH_LENGTH)
+        self._cache.reserve(count + len(idle), length)
+        # What is captured draws from all tokens.
+        is_drawn = not any(has_limit(row.settings) for row in self._rows)
+        draws = [row.random.random() for row in self._rows] if is_drawn else [0.0] * count
+        temperatures = [row.settings.temperature for row in self._rows]
+        # A float64 holds every id and place.
+        inputs = np.array([[*values, *idle] for values in (last, places, draws, temperatures)], dtype=np.float64)
+        decoded = graphs(torch.from_numpy(inputs), length)
+        if not is_drawn:
+            self._append(self._rows, decoded.logits[:count])
+            return
+        ids, logprobs = decoded.drawn[:, :count].tolist()
+        for row, token_id, logprob in zip(self._rows, ids, logprobs, strict=True):
+            row.append(int(token_id), logprob)
 
     def _take_prompts(self) -> list[_Prompt]:
         prompts: dict[tuple[int, ...], _Prompt] = {}

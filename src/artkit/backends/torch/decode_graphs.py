@@ -7,15 +7,30 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from artkit.backends.torch.sampler import draw
+
 if TYPE_CHECKING:
     from torch import Tensor
 
     from artkit.backends.torch.kv_cache import KVCache
     from artkit.backends.torch.served_decoder import ServedDecoder
 
-__all__ = ["DecodeGraphs"]
+__all__ = ["DecodeGraphs", "Decoded"]
 
 _WARM_UPS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decoded:
+    """One step of a batch, on the device; it holds until the next.
+
+    Attributes:
+        logits: `[n, used_vocab_size]`.
+        drawn: `[2, n]`, float64: ids, and log probabilities at temperature 1, where all tokens may be drawn.
+    """
+
+    logits: Tensor
+    drawn: Tensor
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,13 +38,12 @@ class _Captured:
     """One graph, and the tensors that it reads and writes."""
 
     graph: torch.cuda.CUDAGraph
-    token_ids: Tensor
-    positions: Tensor
-    logits: Tensor
+    inputs: Tensor
+    outputs: Decoded
 
 
 class DecodeGraphs:
-    """One step of decoding for a whole batch, captured once for each number of rows and each length that is read.
+    """One step of decoding and drawing for a whole batch, captured once for each number of rows and each length.
 
     Args:
         decoder: The weights.
@@ -41,34 +55,37 @@ class DecodeGraphs:
         self._graphs: dict[tuple[int, int], _Captured] = {}
         self._memory = cache.address
 
-    def __call__(self, token_ids: list[int], positions: list[int], length: int) -> Tensor:
-        """The scores of the tokens that come next, `[n, used_vocab_size]`; they hold until the next call.
+    def __call__(self, inputs: Tensor, length: int) -> Decoded:
+        """Go one token further.
 
         Args:
-            token_ids: `n` last tokens.
-            positions: `n` places of these in their rows, which are `0 … n-1` of the cache.
+            inputs: `[4, n]`, float64, on the CPU: the last tokens, their places in their rows (which are `0 … n-1` of
+                the cache), numbers of at least 0 and below 1 to draw with, and temperatures.
             length: How much of the cache is read; more than every position.
         """
         if self._memory != self._cache.address:
             self._graphs.clear()
             self._memory = self._cache.address
-        key = len(token_ids), length
+        key = inputs.shape[1], length
         if key not in self._graphs:
             self._graphs[key] = self._capture(*key)
         captured = self._graphs[key]
-        captured.token_ids.copy_(torch.tensor(token_ids), non_blocking=True)
-        captured.positions.copy_(torch.tensor(positions), non_blocking=True)
+        captured.inputs.copy_(inputs.pin_memory(), non_blocking=True)
         captured.graph.replay()
-        return captured.logits
+        return captured.outputs
 
     def _capture(self, rows: int, length: int) -> _Captured:
         device = self._decoder.device
-        token_ids = torch.zeros(rows, dtype=torch.long, device=device)
         # Far out of the way of what is stored: the warm-ups write there.
-        positions = torch.full((rows,), length - 1, dtype=torch.long, device=device)
+        values = ([0.0] * rows, [length - 1.0] * rows, [0.0] * rows, [1.0] * rows)
+        inputs = torch.tensor(values, dtype=torch.float64, device=device)
 
-        def step() -> Tensor:
-            return self._decoder(token_ids, positions, self._cache.attention(0, positions[:, None], length))
+        def step() -> Decoded:
+            token_ids, positions = inputs[:2].long()
+            attention = self._cache.attention(0, positions[:, None], length)
+            logits = self._decoder(token_ids, positions, attention)
+            ids, logprobs = draw(logits, inputs[2], inputs[3].float())
+            return Decoded(logits, torch.stack((ids.double(), logprobs.double())))
 
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream(device))
@@ -78,5 +95,5 @@ class DecodeGraphs:
         torch.cuda.current_stream(device).wait_stream(stream)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
-            logits = step()
-        return _Captured(graph, token_ids, positions, logits)
+            outputs = step()
+        return _Captured(graph, inputs, outputs)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["SamplingSettings", "sample"]
+__all__ = ["SamplingSettings", "draw", "has_limit", "sample"]
 
 _BLOCK = 256
 _BELOW_ONE = math.nextafter(1.0, 0.0)
@@ -49,20 +49,48 @@ def sample(
         `n` ids, and the log probability of each under the model itself: at temperature 1, before top-k and top-p, which
         is what an importance ratio needs.
     """
+    draws = torch.from_numpy(np.array([generator.random() for generator in randoms])).to(logits.device)
+    temperatures = None
+    if any(row.temperature != 1.0 for row in settings):
+        temperatures = torch.tensor([row.temperature for row in settings], device=logits.device)
+    ids, logprobs = draw(logits, draws, temperatures, settings if any(map(has_limit, settings)) else None)
+    return ids.tolist(), logprobs.tolist()
+
+
+def has_limit(settings: SamplingSettings) -> bool:
+    """Whether only some of the tokens may be drawn."""
+    return settings.top_p < 1.0 or settings.top_k > 0
+
+
+def draw(
+    logits: Tensor,
+    draws: Tensor,
+    temperatures: Tensor | None = None,
+    limits: Sequence[SamplingSettings] | None = None,
+) -> tuple[Tensor, Tensor]:
+    """What `sample` does, on tensors; without limits nothing in it waits for the device.
+
+    Args:
+        logits: `[n, vocab]`.
+        draws: `[n]`, float64, each at least 0 and below 1.
+        temperatures: `[n]`; None is 1 for all.
+        limits: Each row's top-k and top-p; None is none at all.
+
+    Returns:
+        Ids and log probabilities, `[n]` each.
+    """
     logprobs = torch.log_softmax(logits.float(), dim=-1)
-    if all(row.temperature == 1.0 for row in settings):
+    if temperatures is None:
         weights = logprobs.exp()
     else:
-        temperatures = torch.tensor([row.temperature or 1.0 for row in settings], device=logits.device)
-        weights = torch.softmax(logits.float() / temperatures[:, None], dim=-1)
-    if any(row.top_p < 1.0 or row.top_k for row in settings):
-        weights = _likeliest(weights, settings)
-    draws = torch.from_numpy(np.array([[generator.random()] for generator in randoms])).to(logits.device)
-    ids = _invert(weights, draws)
-    if any(row.temperature == 0.0 for row in settings):
-        greedy = torch.tensor([row.temperature == 0.0 for row in settings], device=logits.device)
-        ids = torch.where(greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
-    return ids[:, 0].tolist(), logprobs.gather(1, ids)[:, 0].tolist()
+        is_greedy = temperatures == 0.0
+        weights = torch.softmax(logits.float() / temperatures.masked_fill(is_greedy, 1.0)[:, None], dim=-1)
+    if limits is not None:
+        weights = _likeliest(weights, limits)
+    ids = _invert(weights, draws[:, None])
+    if temperatures is not None:
+        ids = torch.where(is_greedy[:, None], logits.argmax(dim=-1, keepdim=True), ids)
+    return ids[:, 0], logprobs.gather(1, ids)[:, 0]
 
 
 def _invert(weights: Tensor, draws: Tensor) -> Tensor:
