@@ -7,11 +7,11 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import httpx
-import openai
 from openai.types.chat import ChatCompletion
 
 from artkit.errors import EmptyReplyError
 from artkit.secrets import known_secret, scrub
+from artkit.transport.http_client import SamplingHttpClient
 
 if TYPE_CHECKING:
     import art
@@ -43,7 +43,7 @@ class OpenAISamplingClient:
 
     def __init__(self, model: art.Model[Any, Any]) -> None:
         known_secret(model.inference_api_key)
-        self._http_client = openai.DefaultAioHttpClient(limits=_LIMITS, timeout=None)
+        self._http_client = SamplingHttpClient(_LIMITS)
         self._client = model.openai_client().with_options(http_client=self._http_client, max_retries=0, timeout=None)
 
     async def complete(self, request: SamplingRequest) -> ChatCompletion:
@@ -102,26 +102,27 @@ class _Untouched:
 
 
 def _arguments(request: SamplingRequest) -> dict[str, Any]:
-    """Return the arguments of `create`: what was left open is left out, so that the server's default holds."""
+    """Return the arguments of `create`: what was left open is left out, so that the server's default holds.
+
+    Plain values are part of `extra_body` too: the client looks up how to convert each argument, and converts none.
+    """
     lists = {"messages": request.messages}
     if request.tools:
         lists["tools"] = request.tools
-    arguments: dict[str, Any] = {
-        "model": request.model,
-        **{name: _Untouched(items) for name, items in lists.items()},
-        "temperature": request.temperature,
-        "top_p": request.top_p,
-        # These win over the arguments of the same name.
-        "extra_body": {**lists, **request.extra_body},
-    }
+    body: dict[str, Any] = {**lists, "temperature": request.temperature, "top_p": request.top_p}
     if request.logprobs:
-        arguments["logprobs"] = True
+        body["logprobs"] = True
     if request.stop is not None:
-        arguments["stop"] = request.stop if isinstance(request.stop, str) else list(request.stop)
+        body["stop"] = request.stop if isinstance(request.stop, str) else list(request.stop)
     for name in ("max_completion_tokens", "seed"):
         if (value := getattr(request, name)) is not None:
-            arguments[name] = value
-    return arguments
+            body[name] = value
+    return {
+        "model": request.model,
+        **{name: _Untouched(items) for name, items in lists.items()},
+        # These win over the arguments of the same name.
+        "extra_body": {**body, **request.extra_body},
+    }
 
 
 def _not_a_completion(answer: object) -> EmptyReplyError:

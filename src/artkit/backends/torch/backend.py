@@ -46,9 +46,9 @@ class TorchBackend(Backend):
             in float32, as are its checkpoints, log probabilities and losses, so a run may go on in the other dtype.
         lora: Train adapters (`LoraSettings()`) and leave the base model as it is; None trains all parameters. A model
             keeps what it began with. Checkpoints are peft's adapters; what is served has them merged in.
-        micro_batch_tokens: Tokens, padding included, of one forward and backward pass. An update accumulates over as
-            many as it takes, of sequences of similar length; this bounds memory and changes no result. None: 2048 on a
-            CPU, 16,384 on a GPU.
+        micro_batch_tokens: Tokens of one forward and backward pass; a prompt that several sequences share counts once.
+            An update accumulates over as many passes as it takes; this bounds memory and changes no result. None: 2048
+            on a CPU, 16,384 on a GPU.
         seed: What the micro model's weights, adapters, and requests without a seed are drawn from.
 
     Raises:

@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from artkit.backends.torch.tool_calls import parse_calls
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from artkit.backends.torch.chat_tokenizer import ChatTokenizer
 
 __all__ = ["chat_completion"]
+
+# What a token is called and its bytes, of those that were sampled so far: decoding them one by one takes longer than
+# all the rest of an answer.
+_pieces: WeakKeyDictionary[ChatTokenizer, dict[int, tuple[str, list[int]]]] = WeakKeyDictionary()
 
 
 def chat_completion(
@@ -86,15 +91,13 @@ def _new_call_ids(request: ChatRequest) -> Iterator[str]:
 
 
 def _logprobs(tokenizer: ChatTokenizer, generation: Generation) -> dict[str, Any]:
-    content = [
-        {
-            "token": f"token_id:{token_id}",
-            "logprob": logprob,
-            "bytes": _utf8(tokenizer.decode([token_id])),
-            "top_logprobs": [],
-        }
-        for token_id, logprob in zip(generation.token_ids, generation.logprobs, strict=True)
-    ]
+    pieces = _pieces.setdefault(tokenizer, {})
+    content = []
+    for token_id, logprob in zip(generation.token_ids, generation.logprobs, strict=True):
+        if token_id not in pieces:
+            pieces[token_id] = (f"token_id:{token_id}", _utf8(tokenizer.decode([token_id])))
+        name, utf8 = pieces[token_id]
+        content.append({"token": name, "logprob": logprob, "bytes": utf8, "top_logprobs": []})
     return {"content": content, "refusal": None}
 
 

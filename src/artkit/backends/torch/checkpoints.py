@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,7 @@ class CheckpointStore:
             write_files(partial)
             sizes = {file.name: file.stat().st_size for file in sorted(partial.iterdir())}
             (partial / _MANIFEST).write_text(json.dumps({**facts, "step": step, "files": sizes}), encoding="utf-8")
-            for file in (*partial.iterdir(), partial):
-                _flush(file)
+            _flush_all([*partial.iterdir(), partial])
             if target.exists():
                 shutil.rmtree(target)
             partial.rename(target)
@@ -97,6 +97,13 @@ class CheckpointStore:
             )
         except (OSError, ValueError, KeyError):
             return False
+
+
+def _flush_all(paths: Collection[Path]) -> None:
+    # At once: a file system writes them in one go, and each would wait for the disk by itself.
+    with ThreadPoolExecutor(len(paths)) as threads:
+        for _ in threads.map(_flush, paths):
+            pass
 
 
 def _flush(path: Path) -> None:

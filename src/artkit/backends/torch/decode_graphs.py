@@ -45,6 +45,8 @@ class _Captured:
 class DecodeGraphs:
     """One step of decoding and drawing for a whole batch, captured once for each number of rows and each length.
 
+    Where all rows have temperature 1, as in training, what others need is left out.
+
     Args:
         decoder: The weights.
         cache: Where the rows' past is. Graphs write into its memory: where it grows, they are captured anew.
@@ -52,7 +54,7 @@ class DecodeGraphs:
 
     def __init__(self, decoder: ServedDecoder, cache: KVCache) -> None:
         self._decoder, self._cache = decoder, cache
-        self._graphs: dict[tuple[int, int], _Captured] = {}
+        self._graphs: dict[tuple[int, int, bool], _Captured] = {}
         self._memory = cache.address
 
     def __call__(self, inputs: Tensor, length: int) -> Decoded:
@@ -66,7 +68,7 @@ class DecodeGraphs:
         if self._memory != self._cache.address:
             self._graphs.clear()
             self._memory = self._cache.address
-        key = inputs.shape[1], length
+        key = inputs.shape[1], length, bool((inputs[3] == 1.0).all())
         if key not in self._graphs:
             self._graphs[key] = self._capture(*key)
         captured = self._graphs[key]
@@ -74,7 +76,7 @@ class DecodeGraphs:
         captured.graph.replay()
         return captured.outputs
 
-    def _capture(self, rows: int, length: int) -> _Captured:
+    def _capture(self, rows: int, length: int, is_plain: bool) -> _Captured:
         device = self._decoder.device
         # Far out of the way of what is stored: the warm-ups write there.
         values = ([0.0] * rows, [length - 1.0] * rows, [0.0] * rows, [1.0] * rows)
@@ -84,7 +86,7 @@ class DecodeGraphs:
             token_ids, positions = inputs[:2].long()
             attention = self._cache.attention(0, positions[:, None], length)
             logits = self._decoder(token_ids, positions, attention)
-            ids, logprobs = draw(logits, inputs[2], inputs[3].float())
+            ids, logprobs = draw(logits, inputs[2], None if is_plain else inputs[3].float())
             return Decoded(logits, torch.stack((ids.double(), logprobs.double())))
 
         stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

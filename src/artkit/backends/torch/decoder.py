@@ -5,8 +5,9 @@ Parameters carry the names that Hugging Face gives them, so a checkpoint is a st
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -58,18 +59,26 @@ class Decoder(nn.Module):
         if not config.tie_word_embeddings:
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
 
-    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention = causal_attention) -> Tensor:
+    def forward(
+        self,
+        token_ids: Tensor,
+        positions: Tensor,
+        attention: Attention = causal_attention,
+        wanted: Tensor | None = None,
+    ) -> Tensor:
         """The last hidden states.
 
         Args:
             token_ids: `[batch, tokens]`.
             positions: `[batch, tokens]` or `[1, tokens]`: the place of each token in its sequence, from 0.
             attention: Where keys and values come from.
+            wanted: `[n]`: of which tokens the states are wanted, counted over the batch; None is all. Others are left
+                out where nothing follows from them: behind the attention of the last layer.
 
         Returns:
-            `[batch, tokens, hidden_size]`.
+            `[batch, tokens, hidden_size]`, or `[n, hidden_size]`.
         """
-        hidden: Tensor = self.model(token_ids, positions, attention)
+        hidden: Tensor = self.model(token_ids, positions, attention, wanted)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -94,10 +103,11 @@ class Decoder(nn.Module):
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> Decoder:
         """A frozen decoder of this shape that holds these very tensors, by their names in the state dict."""
-        with torch.device("meta"):
-            decoder = Decoder(self.config, used_vocab_size=self.used_vocab_size)
-        decoder.load_state_dict(dict(weights), assign=True)
-        return decoder.requires_grad_(False).eval()
+        # The parameters pass for copied already; making a new decoder and loading them takes twice as long.
+        copied: dict[int, Any] = {
+            id(old): nn.Parameter(weights[name], requires_grad=False) for name, old in self.named_parameters()
+        }
+        return copy.deepcopy(self, copied).eval()
 
     @property
     def device(self) -> torch.device:
@@ -113,22 +123,23 @@ class _Stack(nn.Module):
         self.layers = nn.ModuleList(_Layer(config, index) for index in range(config.num_hidden_layers))
         self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention) -> Tensor:
+    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention, wanted: Tensor | None) -> Tensor:
         hidden: Tensor = self.embed_tokens(token_ids)
         cosine, sine = self._rotation(positions)
         # The table is made in float32: positions are too large for less.
         rotation = cosine.to(hidden.dtype), sine.to(hidden.dtype)
-        for layer in self.layers:
-            hidden = layer(hidden, rotation, attention)
+        last = len(self.layers) - 1
+        for index, layer in enumerate(self.layers):
+            hidden = layer(hidden, rotation, attention, wanted if index == last else None)
         normed: Tensor = self.norm(hidden)
         return normed
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout of Hugging Face's Llama.
+        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout of Hugging Face's Llama; its sign is the sine's.
         exponents = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float32) / self.head_dim
-        angles = positions[:, None, :, None].float() * self.rope_theta**-exponents
-        angles = torch.cat((angles, angles), dim=-1)
-        return angles.cos(), angles.sin()
+        angles = positions[:, :, None, None].float() * self.rope_theta**-exponents
+        cosine, sine = angles.cos(), angles.sin()
+        return torch.cat((cosine, cosine), dim=-1), torch.cat((-sine, sine), dim=-1)
 
 
 class _Layer(nn.Module):
@@ -139,8 +150,13 @@ class _Layer(nn.Module):
         self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
         self.mlp = _GatedMLP(config)
 
-    def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
-        hidden = hidden + self.self_attn(self.input_layernorm(hidden), rotation, attention)
+    def forward(
+        self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention, wanted: Tensor | None
+    ) -> Tensor:
+        context = self.self_attn(self.input_layernorm(hidden), rotation, attention)
+        if wanted is not None:
+            context, hidden = (states.flatten(0, 1).index_select(0, wanted) for states in (context, hidden))
+        hidden = hidden + self.self_attn.o_proj(context)
         mixed: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
         return mixed
 
@@ -161,16 +177,16 @@ class _SelfAttention(nn.Module):
         self.query_key_norm = config.query_key_norm
 
     def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
+        """What the heads have seen; the output projection comes behind it, where its result is wanted."""
         batch, tokens, _ = hidden.shape
         query = self.q_proj(hidden).view(batch, tokens, -1, self.head_dim)
         key = self.k_proj(hidden).view(batch, tokens, -1, self.head_dim)
         value = self.v_proj(hidden).view(batch, tokens, -1, self.head_dim)
         if self.query_key_norm:
             query, key = self.q_norm(query), self.k_norm(key)
-        query, key = _rotate(query.transpose(1, 2), rotation), _rotate(key.transpose(1, 2), rotation)
-        context = attention(self.index, query, key, value.transpose(1, 2))
-        projected: Tensor = self.o_proj(context.transpose(1, 2).reshape(batch, tokens, -1))
-        return projected
+        query, key = _rotated(query, rotation), _rotated(key, rotation)
+        context = attention(self.index, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
+        return context.transpose(1, 2).reshape(batch, tokens, -1)
 
 
 class _GatedMLP(nn.Module):
@@ -185,7 +201,6 @@ class _GatedMLP(nn.Module):
         return down
 
 
-def _rotate(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+def _rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
     cosine, sine = rotation
-    first, second = heads.chunk(2, dim=-1)
-    return heads * cosine + torch.cat((-second, first), dim=-1) * sine
+    return torch.addcmul(heads * cosine, heads.roll(heads.shape[-1] // 2, dims=-1), sine)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
+from safetensors import safe_open
+from safetensors.torch import save as safetensors_bytes
 from torch.nn.utils import clip_grad_norm_
 
 from artkit.backends.torch.token_batch import TokenBatch, micro_batches
@@ -31,7 +32,7 @@ _MAX_GRAD_NORM = 1.0
 # A log probability that moved by less than this did not move: the sampler rounds otherwise than the learner, and how
 # depends on what was in its batch. Without the noise, the same tokens make the same weights, bit for bit.
 _ROUNDING = 1e-5
-_STATE = "trainer_state.pt"
+_STATE = "trainer_state.safetensors"
 
 
 class Learner:
@@ -151,18 +152,24 @@ class Learner:
     def save(self, directory: Path) -> None:
         """Write what was trained, the tokenizer and the optimiser's state."""
         self.weights.save(directory)
-        state = io.BytesIO()
-        torch.save({"optimizer": self._optimizer.state_dict(), "updates": self._updates}, state)
+        # By the parameter's number and the value's name, such as 3.exp_avg. What else the optimiser's state dict holds
+        # is settings, which each update brings along.
+        state = self._optimizer.state_dict()["state"]
+        values = {f"{index}.{name}": value.cpu() for index, of in state.items() for name, value in of.items()}
         # Through a file of ours, as the weights.
-        (directory / _STATE).write_bytes(state.getbuffer())
+        (directory / _STATE).write_bytes(safetensors_bytes(values, {"updates": str(self._updates)}))
 
     def load(self, directory: Path) -> None:
         """Go back to what `save` wrote: the next update is the one that would have followed."""
         self.weights.load(directory)
-        state: dict[str, Any] = torch.load(directory / _STATE, map_location=self._settings.device, weights_only=True)
+        state: dict[int, dict[str, torch.Tensor]] = {}
+        with safe_open(directory / _STATE, framework="pt", device=str(self._settings.device)) as saved:
+            for key in saved.keys():  # noqa: SIM118 (it is no mapping)
+                index, name = key.split(".")
+                state.setdefault(int(index), {})[name] = saved.get_tensor(key)
+            self._updates = int(saved.metadata()["updates"])
         self._optimizer = self.new_optimizer()
-        self._optimizer.load_state_dict(state["optimizer"])
-        self._updates = state["updates"]
+        self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": state})
 
     def new_optimizer(self) -> torch.optim.AdamW:
         """AdamW over what is trained, without a past."""

@@ -32,7 +32,7 @@ class PolicySettings:
         device: Where everything is computed.
         dtype: Of what is served, and of every forward pass.
         lora: Adapters in place of all parameters.
-        micro_batch_tokens: Padded tokens of one forward and backward pass.
+        micro_batch_tokens: Tokens of one forward and backward pass.
     """
 
     seed: int

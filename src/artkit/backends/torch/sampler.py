@@ -79,7 +79,7 @@ def draw(
     Returns:
         Ids and log probabilities, `[n]` each.
     """
-    logprobs = torch.log_softmax(logits.float(), dim=-1)
+    logprobs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
     if temperatures is None:
         weights = logprobs.exp()
     else:

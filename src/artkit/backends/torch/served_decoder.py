@@ -103,11 +103,12 @@ class ServedDecoder:
             context = attention(index, projected[:, :heads], new)
             if index == last and wanted is not None:
                 context, hidden = context[wanted], hidden[wanted]
-            hidden = torch.addmm(hidden, context, layer.output)
+            # In place, or what is added to would be copied first.
+            hidden.addmm_(context, layer.output)
             if layer.output_bias is not None:
-                hidden = hidden + layer.output_bias
+                hidden.add_(layer.output_bias)
             gate, up = (self._normed(hidden) @ layer.gate_up).chunk(2, dim=-1)
-            hidden = torch.addmm(hidden, functional.silu(gate).mul_(up), layer.down)
+            hidden.addmm_(functional.silu(gate).mul_(up), layer.down)
         return functional.linear(self._normed(hidden) * weights.norm, weights.head)
 
     def _normed(self, hidden: Tensor) -> Tensor:

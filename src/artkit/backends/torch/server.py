@@ -9,6 +9,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from artkit.backends.torch.api_error import ApiError
@@ -107,7 +108,8 @@ class Server:
             body = await request.json()
         except ValueError as error:
             raise ApiError(400, f"the body is not JSON: {error}") from error
-        return web.json_response(await self._complete(body))
+        answer = await self._complete(body)
+        return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
     async def _models(self, request: web.Request) -> web.StreamResponse:
         del request

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from artkit.backends.torch.packed_attention import PackedAttention
+
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
     from artkit.backends.torch.sequences import TokenSequence
@@ -17,34 +19,85 @@ if TYPE_CHECKING:
 __all__ = ["TokenBatch", "micro_batches"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TokenBatch:
-    """A few sequences of similar length, padded at their end.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Family:
+    """Sequences that have one prompt, which is computed once; or a single one, all of it prompt.
 
     Attributes:
-        members: Which sequences these are, in rows' order.
-        token_ids: `[rows, tokens]`.
-        rows: `[n]`: the row of each trained token.
-        places: `[n]`: its place in the row.
+        stem: The ids of the prompt; of a single sequence, all that are computed.
+        branches: For each sequence the ids behind the prompt that are computed; empty for a single one.
+    """
+
+    members: list[int]
+    stem: Sequence[int]
+    branches: list[Sequence[int]]
+
+    @property
+    def tokens(self) -> int:
+        return len(self.stem) + sum(map(len, self.branches))
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenBatch:
+    """A few sequences, packed: one token behind the other, and prompts that several have only once.
+
+    What comes behind a sequence's last target is left out, as is that target itself: nothing follows from them.
+
+    Attributes:
+        members: Which sequences these are.
+        token_ids: `[tokens]`.
+        positions: `[tokens]`: the place of each in its sequence.
+        attention: Who sees whom.
+        rows: `[n]`: of each trained token, which of the members it belongs to.
+        sources: `[n]`: the token that it follows, counted in `token_ids`.
         targets: `[n]`: its id.
     """
 
     members: list[int]
     token_ids: Tensor
+    positions: Tensor
+    attention: PackedAttention
     rows: Tensor
-    places: Tensor
+    sources: Tensor
     targets: Tensor
 
     @classmethod
-    def of(cls, sequences: Sequence[TokenSequence], members: list[int], device: torch.device) -> TokenBatch:
-        """Lay out `sequences[member]` for each of `members`."""
-        chosen = [sequences[member] for member in members]
-        longest = max(len(sequence.token_ids) for sequence in chosen)
-        padded = [[*sequence.token_ids, *[0] * (longest - len(sequence.token_ids))] for sequence in chosen]
-        token_ids = torch.tensor(padded, device=device)
-        rows = torch.tensor([row for row, sequence in enumerate(chosen) for _ in sequence.targets], device=device)
-        places = torch.tensor([place for sequence in chosen for place in sequence.targets], device=device)
-        return cls(members=members, token_ids=token_ids, rows=rows, places=places, targets=token_ids[rows, places])
+    def of(cls, sequences: Sequence[TokenSequence], families: Sequence[_Family], device: torch.device) -> TokenBatch:
+        """Lay out the members of `families`."""
+        token_ids = [token_id for family in families for token_id in family.stem]
+        positions = [place for family in families for place in range(len(family.stem))]
+        branches: list[tuple[int, int]] = []
+        rows: list[int] = []
+        sources: list[int] = []
+        targets: list[int] = []
+        members = [member for family in families for member in family.members]
+        row = start = 0
+        for number, family in enumerate(families):
+            stem = len(family.stem)
+            for branch, member in zip(family.branches or [()], family.members, strict=True):
+                sequence = sequences[member]
+                # How far behind its place in the sequence a token of the branch is in the batch.
+                shift = len(token_ids) - stem
+                sources += [place - 1 + (start if place <= stem else shift) for place in sequence.targets]
+                targets += [sequence.token_ids[place] for place in sequence.targets]
+                rows += [row] * len(sequence.targets)
+                if branch:
+                    branches.append((number, len(branch)))
+                    positions += range(stem, stem + len(branch))
+                    token_ids += branch
+                row += 1
+            start += stem
+        layout = torch.tensor([token_ids, positions], device=device)
+        trained = torch.tensor([rows, sources, targets], device=device)
+        return cls(
+            members=members,
+            token_ids=layout[0],
+            positions=layout[1],
+            attention=PackedAttention([len(family.stem) for family in families], branches, device),
+            rows=trained[0],
+            sources=trained[1],
+            targets=trained[2],
+        )
 
     def per_token(self, values: Sequence[float]) -> Tensor:
         """`[n]`: the value of each trained token's sequence, from one value per sequence of the whole step."""
@@ -59,41 +112,65 @@ class TokenBatch:
             decoder: The weights.
             dtype: What those that are trained, kept in float32, are cast to on the way; gradients arrive in float32.
         """
-        logits_at, arguments = _LogitsAt(decoder), (self.token_ids, self.rows, self.places - 1)
-        cast = {name: value.to(dtype) for name, value in logits_at.named_parameters() if value.requires_grad}
+        logits_of = _LogitsOf(decoder)
+        cast = {name: value.to(dtype) for name, value in logits_of.named_parameters() if value.requires_grad}
         # Without a cast the module is called as it is: swapping parameters costs a small model as much as computing.
-        logits = logits_at(*arguments) if dtype == torch.float32 else functional_call(logits_at, cast, arguments)
+        logits = logits_of(self) if dtype == torch.float32 else functional_call(logits_of, cast, (self,))
         logprobs = torch.log_softmax(logits.float(), dim=-1)
         entropies = -(logprobs.detach().exp() * logprobs.detach()).sum(dim=-1)
         return logprobs.gather(1, self.targets[:, None])[:, 0], entropies
 
 
-class _LogitsAt(nn.Module):
+class _LogitsOf(nn.Module):
     """The whole way from ids to scores in one call, as `functional_call` wants it."""
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
         self.decoder = decoder
 
-    def forward(self, token_ids: Tensor, rows: Tensor, places: Tensor) -> Tensor:
-        positions = torch.arange(token_ids.shape[1], device=token_ids.device)[None]
-        return self.decoder.logits(self.decoder(token_ids, positions)[rows, places])
+    def forward(self, batch: TokenBatch) -> Tensor:
+        decoder = self.decoder
+        return decoder.logits(decoder(batch.token_ids[None], batch.positions[None], batch.attention, batch.sources))
 
 
 def micro_batches(sequences: Sequence[TokenSequence], device: torch.device, max_tokens: int) -> Iterator[TokenBatch]:
-    """All sequences, those of similar length together, so that little is padded.
+    """All sequences, those of one prompt and of similar length together, so that little is computed twice or padded.
 
     Args:
-        sequences: In any order.
+        sequences: In any order; each has a target.
         device: Where the tensors are wanted.
-        max_tokens: Padded tokens of one batch; a sequence that is longer has a batch of its own.
+        max_tokens: Of one batch; a sequence that is longer has a batch of its own.
     """
-    members: list[int] = []
-    for member in sorted(range(len(sequences)), key=lambda index: len(sequences[index].token_ids)):
-        # In ascending order the next one is the longest: it sets the width of the whole batch.
-        if members and len(sequences[member].token_ids) * (len(members) + 1) > max_tokens:
-            yield TokenBatch.of(sequences, members, device)
-            members = []
-        members.append(member)
-    if members:
-        yield TokenBatch.of(sequences, members, device)
+    families: list[_Family] = []
+    tokens = 0
+    for family in sorted(_families(sequences, max_tokens), key=lambda family: len(family.stem)):
+        if families and tokens + family.tokens > max_tokens:
+            yield TokenBatch.of(sequences, families, device)
+            families, tokens = [], 0
+        families.append(family)
+        tokens += family.tokens
+    if families:
+        yield TokenBatch.of(sequences, families, device)
+
+
+def _families(sequences: Sequence[TokenSequence], max_tokens: int) -> Iterator[_Family]:
+    by_prompt: dict[tuple[int, ...], list[int]] = {}
+    for member, sequence in enumerate(sequences):
+        by_prompt.setdefault(tuple(sequence.token_ids[: sequence.targets[0]]), []).append(member)
+    for prompt, members in by_prompt.items():
+        family = _Family(members=[], stem=prompt, branches=[])
+        for member in members:
+            sequence = sequences[member]
+            branch = sequence.token_ids[len(prompt) : sequence.targets[-1]]
+            if family.members and family.tokens + len(branch) > max_tokens:
+                yield _alone_or_not(family)
+                family = _Family(members=[], stem=prompt, branches=[])
+            family.members.append(member)
+            family.branches.append(branch)
+        yield _alone_or_not(family)
+
+
+def _alone_or_not(family: _Family) -> _Family:
+    if len(family.members) > 1:
+        return family
+    return _Family(members=family.members, stem=[*family.stem, *family.branches[0]], branches=[])

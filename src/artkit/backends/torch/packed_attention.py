@@ -1,0 +1,100 @@
+"""Attention in a micro-batch that is one long row of tokens, where sequences with one prompt share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import accumulate
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["PackedAttention"]
+
+
+class PackedAttention:
+    """An `Attention` for stems, one behind the other, and then branches, each of which goes on where a stem ends.
+
+    A token sees what is before it in its stem, or in its branch and the whole of that branch's stem: each sequence is
+    computed as if it were alone. Only here are sequences padded to one length, and not where they have it anyway.
+
+    Args:
+        stems: The length of each stem; at least one, none 0.
+        branches: The stem that each branch goes on from, and the branch's length; not 0.
+        device: Where the tensors are.
+    """
+
+    def __init__(self, stems: Sequence[int], branches: Sequence[tuple[int, int]], device: torch.device) -> None:
+        lengths = [length for _, length in branches]
+        self._stems = _Rows(stems, device)
+        self._branches = _Rows(lengths, device) if branches else None
+        self._counts = [sum(stems), sum(lengths)]
+        if branches:
+            stem_lengths = torch.tensor(stems, device=device)
+            self._stem_of = torch.tensor([stem for stem, _ in branches], device=device)
+            first, second = self._stems.longest, max(lengths)
+            keys, ends = torch.arange(first + second, device=device), torch.arange(first, first + second, device=device)
+            seen = (keys <= ends[:, None]) & (keys >= first)
+            if min(stems) == first:
+                seen = (seen | (keys < first))[None]
+            else:
+                seen = seen | (keys < stem_lengths[self._stem_of][:, None, None])
+            self._mask = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))[:, None]
+
+    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """See `Attention`; the batch is one row."""
+        del layer
+        groups = query.shape[1] // key.shape[1]
+        (query, asked), (key, own_keys), (value, own_values) = map(self._parts, (query, key, value))
+        found = self._stems.flat(
+            functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=groups > 1)
+        )
+        if self._branches is not None:
+            context = functional.scaled_dot_product_attention(
+                asked,
+                self._seen(key, own_keys, groups),
+                self._seen(value, own_values, groups),
+                attn_mask=self._mask.to(asked.dtype),
+            )
+            found = torch.cat((found, self._branches.flat(context)))
+        return found[None].transpose(1, 2)
+
+    def _parts(self, heads: Tensor) -> tuple[Tensor, Tensor]:
+        """What is of the stems, in rows, and what is of the branches."""
+        # Split, not sliced: the gradient of a slice is filled up with zeros to the length of the whole.
+        stems, branches = torch.split(heads.transpose(1, 2).flatten(0, 1), self._counts)
+        return self._stems.padded(stems), branches if self._branches is None else self._branches.padded(branches)
+
+    def _seen(self, stems: Tensor, own: Tensor, groups: int) -> Tensor:
+        """The keys or values that each branch sees, a head for each of the queries'."""
+        both = torch.cat((stems.index_select(0, self._stem_of), own), dim=2)
+        # On CUDA, heads that share keys and a mask together leave only the kernel that keeps all the scores.
+        return both if groups == 1 else both.repeat_interleave(groups, dim=1)
+
+
+class _Rows:
+    """Runs of tokens, one behind the other, as rows that are padded at their end, and back."""
+
+    def __init__(self, lengths: Sequence[int], device: torch.device) -> None:
+        self.longest = max(lengths)
+        self._is_even = min(lengths) == self.longest
+        if not self._is_even:
+            starts = [0, *accumulate(lengths[:-1])]
+            # Padding is a copy of the first token: whatever it computes, nobody reads.
+            places = [
+                start + place if place < length else 0
+                for start, length in zip(starts, lengths, strict=True)
+                for place in range(self.longest)
+            ]
+            real = [row * self.longest + place for row, length in enumerate(lengths) for place in range(length)]
+            self._places, self._real = torch.tensor(places, device=device), torch.tensor(real, device=device)
+
+    def padded(self, tokens: Tensor) -> Tensor:
+        """`[count, heads, head_dim]` to `[rows, heads, longest, head_dim]`."""
+        even = tokens if self._is_even else tokens.index_select(0, self._places)
+        return even.view(-1, self.longest, *tokens.shape[1:]).transpose(1, 2)
+
+    def flat(self, rows: Tensor) -> Tensor:
+        """And back."""
+        tokens = rows.transpose(1, 2).flatten(0, 1)
+        return tokens if self._is_even else tokens.index_select(0, self._real)
