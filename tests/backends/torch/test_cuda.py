@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from artkit.backends.torch.base_model import BaseModel
 from artkit.backends.torch.batch import Batch, Generation
 from artkit.backends.torch.sampler import SamplingSettings
+from artkit.backends.torch.tensor_file import write_tensors
 
 pytestmark = pytest.mark.cuda
 
@@ -53,3 +56,19 @@ def test_replayed_graphs_sample_what_the_cpu_samples() -> None:
     assert [one.token_ids for one in on_cuda] == [one.token_ids for one in on_cpu]
     for one, other in zip(on_cuda, on_cpu, strict=True):
         torch.testing.assert_close(one.logprobs, other.logprobs, atol=1e-4, rtol=0)
+
+
+def test_a_file_of_tensors_holds_what_the_device_holds(tmp_path: Path) -> None:
+    """They come in one transfer for each dtype, and are told apart again."""
+    tensors = {
+        "matrix": torch.randn(3, 4),
+        "half": torch.randn(5).bfloat16(),
+        "step": torch.tensor(7.0),
+        "transposed": torch.randn(2, 3).t(),
+    }
+
+    write_tensors(tmp_path / "tensors", {name: tensor.cuda() for name, tensor in tensors.items()}, {"format": "pt"})
+    found = load_file(tmp_path / "tensors")
+
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())

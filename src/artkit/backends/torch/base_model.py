@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import torch
 from safetensors.torch import load_file
-from safetensors.torch import save as safetensors_bytes
 
 from artkit.backends.torch.decoder import Decoder
 from artkit.backends.torch.decoder_config import DecoderConfig
 from artkit.backends.torch.micro_tokenizer import MicroTokenizer
 from artkit.backends.torch.pretrained_tokenizer import PretrainedTokenizer
+from artkit.backends.torch.tensor_file import write_tensors
 from artkit.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ def load_weights(decoder: Decoder, directory: Path) -> None:
 
 def save_model(decoder: Decoder, tokenizer: ChatTokenizer, directory: Path) -> None:
     """Write a Hugging Face directory: weights, configuration and tokenizer."""
-    weights = {name: value.cpu() for name, value in decoder.state_dict().items()}
-    # Through a file of ours: of a full disk the library would not say which error it was.
-    (directory / _WEIGHTS).write_bytes(safetensors_bytes(weights, {"format": "pt"}))
+    write_tensors(directory / _WEIGHTS, decoder.state_dict(), {"format": "pt"})
     config = {**decoder.config.to_hugging_face(), "eos_token_id": sorted(tokenizer.end_ids)}
     (directory / _CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
     tokenizer.save(directory)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import save as safetensors_bytes
 from torch.nn.utils import clip_grad_norm_
 
+from artkit.backends.torch.tensor_file import write_tensors
 from artkit.backends.torch.token_batch import TokenBatch, micro_batches
 from artkit.backends.torch.weights import open_weights
 from artkit.errors import BackendError
@@ -155,9 +155,8 @@ class Learner:
         # By the parameter's number and the value's name, such as 3.exp_avg. What else the optimiser's state dict holds
         # is settings, which each update brings along.
         state = self._optimizer.state_dict()["state"]
-        values = {f"{index}.{name}": value.cpu() for index, of in state.items() for name, value in of.items()}
-        # Through a file of ours, as the weights.
-        (directory / _STATE).write_bytes(safetensors_bytes(values, {"updates": str(self._updates)}))
+        values = {f"{index}.{name}": value for index, of in state.items() for name, value in of.items()}
+        write_tensors(directory / _STATE, values, {"updates": str(self._updates)})
 
     def load(self, directory: Path) -> None:
         """Go back to what `save` wrote: the next update is the one that would have followed."""

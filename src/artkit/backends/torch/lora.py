@@ -47,31 +47,34 @@ class LoraLinear(nn.Linear):
 
 
 class _Adapted(torch.autograd.Function):
-    """The layer with its adapter merged in, made anew for each pass: a few thousand tokens pay for it.
+    """The layer in as few passes over wide tensors as there are products: the adapter is added where it is computed.
 
-    So the wide products, forward and backward, are those of the base alone, and the adapter is not added to each token.
     No gradient of the base's weight is made.
     """
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, first: Tensor, second: Tensor, layer: LoraLinear) -> Tensor:
-        weight = torch.addmm(layer.weight, second, first, alpha=layer.scale)
         flat = hidden.reshape(-1, hidden.shape[-1])
-        ctx.save_for_backward(flat, weight, first, second)
-        ctx.scale = layer.scale
-        return functional.linear(hidden, weight, layer.bias)
+        narrow = flat @ first.t()
+        output = functional.linear(flat, layer.weight, layer.bias).addmm_(narrow, second.t(), alpha=layer.scale)
+        ctx.save_for_backward(flat, narrow, first, second)
+        ctx.layer = layer
+        return output.view(*hidden.shape[:-1], -1)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
-        flat, weight, first, second = ctx.saved_tensors
+        flat, narrow, first, second = ctx.saved_tensors
+        weight, scale = ctx.layer.weight, ctx.layer.scale
         wide = gradient.reshape(-1, gradient.shape[-1])
-        of_narrow = (wide @ second).mul_(ctx.scale)
-        narrow = (flat @ first.t()).mul_(ctx.scale)
+        of_narrow = (wide @ second).mul_(scale)
+        of_hidden = None
         # Into the first layer nothing flows: the embedding is frozen.
-        of_hidden = (wide @ weight).view(*gradient.shape[:-1], -1) if ctx.needs_input_grad[0] else None
+        if ctx.needs_input_grad[0]:
+            of_hidden = (wide @ weight).addmm_(of_narrow, first).view(*gradient.shape[:-1], -1)
         # The small factor first: the other way round, the product takes more than twice as long on a CPU.
-        return of_hidden, of_narrow.t() @ flat, (narrow.t() @ wide).t(), None
+        of_second = (narrow.t() @ wide).t().mul_(scale)
+        return of_hidden, of_narrow.t() @ flat, of_second, None
 
 
 def with_adapters(base: Decoder, settings: LoraSettings, generator: torch.Generator) -> Decoder:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 from safetensors.torch import load_file
-from safetensors.torch import save as safetensors_bytes
 
 from artkit.backends.torch.base_model import load_weights, save_model
 from artkit.backends.torch.decoder import Decoder
 from artkit.backends.torch.lora import adapters_of, merged, with_adapters
+from artkit.backends.torch.tensor_file import write_tensors
 
 if TYPE_CHECKING:
     from artkit.backends.torch.base_model import BaseModel
@@ -121,9 +121,8 @@ class LoraWeights:
         return merged(self._frozen, _read_adapters(directory, self._frozen.device), self._lora.scale)
 
     def save(self, directory: Path) -> None:
-        adapters = {f"{_PEFT_PREFIX}{name}": value.cpu() for name, value in adapters_of(self._decoder).items()}
-        # Through a file of ours: of a full disk the library would not say which error it was.
-        (directory / _ADAPTER).write_bytes(safetensors_bytes(adapters, {"format": "pt"}))
+        adapters = {f"{_PEFT_PREFIX}{name}": value for name, value in adapters_of(self._decoder).items()}
+        write_tensors(directory / _ADAPTER, adapters, {"format": "pt"})
         config = self._lora.to_peft(self._base.name)
         (directory / _ADAPTER_CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
         self._base.tokenizer.save(directory)
