@@ -4,8 +4,11 @@ Each run is a real process: forked from a server that has the imports loaded, so
 It trains on `DiaryBackend` and samples over HTTP from a `ChatServer` whose replies follow from the request, so two runs
 differ in nothing but when they are killed. With `--backend torch` the embedded backend trains the micro model instead:
 what is compared then is the order of the batches, the rows and the checkpoints, for the replies are the model's own.
+With `--max-staleness K` rollouts are played ahead of training, and die with the run; on the diary K has to be 2 for
+that, because what a batch leaves over takes one step of it.
 
     python benchmarks/kill_resume.py [--kills 200] [--seed 0] [--boundaries] [--quick] [--backend torch]
+                                     [--max-staleness K]
 """
 
 from __future__ import annotations
@@ -49,7 +52,7 @@ ENVIRONMENT = {
 # The run -------------------------------------------------------------------------------------------------------------
 
 
-def build(directory: Path) -> Any:
+def build(directory: Path, max_staleness: int) -> Any:
     """Return the trainer of the run in `directory`: 4 scenarios twice, two of which never teach anything.
 
     The first of these is replaced, and what was played too much for that is kept for the next step.
@@ -108,13 +111,14 @@ def build(directory: Path) -> Any:
             rollouts_per_group=2,
             num_epochs=2,
             max_extra_groups=2,
+            max_staleness=max_staleness,
             # What it has time to find out depends on the load, and each warning is a file operation to be killed at.
             check_environment=False,
         ),
     )
 
 
-def build_torch(directory: Path) -> Any:
+def build_torch(directory: Path, max_staleness: int) -> Any:
     """Return a trainer like that of `build`, on the embedded backend."""
     from artkit import (
         AtEnd,
@@ -149,7 +153,9 @@ def build_torch(directory: Path) -> Any:
         checkpoint_policy=KeepBest() | KeepLatest(),
         filters=None,
         trackers=(),
-        settings=TrainerSettings(learning_rate=1e-3, groups_per_step=2, rollouts_per_group=4, num_epochs=2),
+        settings=TrainerSettings(
+            learning_rate=1e-3, groups_per_step=2, rollouts_per_group=4, num_epochs=2, max_staleness=max_staleness
+        ),
     )
 
 
@@ -217,7 +223,7 @@ def _load_what_a_run_loads(directory: Path, backend: str) -> None:
     """Import what a run imports on its way, without running one here: this process must stay without threads."""
     child = os.fork()
     if child == 0:
-        _child({"directory": str(directory), "at_event": None}, backend)
+        _child({"directory": str(directory), "at_event": None, "max_staleness": 0}, backend)
     os.waitpid(child, 0)
     for module in (directory / "modules.txt").read_text(encoding="utf-8").splitlines():
         with contextlib.suppress(ImportError):
@@ -240,7 +246,7 @@ def _child(job: Mapping[str, Any], backend: str) -> None:
         os.dup2(2, 1)
         if job["at_event"] is not None:
             _die_at_event(directory, job["at_event"])
-        report = asyncio.run(BUILDERS[backend](directory).run())
+        report = asyncio.run(BUILDERS[backend](directory, job["max_staleness"]).run())
         (directory / "report.txt").write_text(report.reason, encoding="utf-8")
         (directory / "modules.txt").write_text("\n".join(list(sys.modules)), encoding="utf-8")
         code = 0
@@ -296,13 +302,20 @@ class KillServer:
         with self._process as process:
             process.kill()  # a quiet end would take seconds, with all those modules
 
-    def run(self, directory: Path, *, after_s: float | None = None, at_event: int | None = None) -> dict[str, Any]:
+    def run(
+        self, directory: Path, *, after_s: float | None = None, at_event: int | None = None, max_staleness: int = 0
+    ) -> dict[str, Any]:
         """Run in `directory`, from where it stands; kill it after `after_s` seconds, or before a file operation.
 
         Returns:
             `code` (-9 where it was killed) and `seconds`.
         """
-        job = {"directory": str(directory), "after_s": after_s, "at_event": at_event}
+        job = {
+            "directory": str(directory),
+            "after_s": after_s,
+            "at_event": at_event,
+            "max_staleness": max_staleness,
+        }
         print(json.dumps(job), file=self._process.stdin, flush=True)
         answer: dict[str, Any] = json.loads(self._read())
         if answer["code"] not in {0, -signal.SIGKILL}:
@@ -326,6 +339,9 @@ class Outcome:
         scenarios: The scenarios of each batch, by its recording.
         rows: Each row of the history by step and split, without what tells the time.
         checkpoints: The steps that have one.
+        recovered: The rows that are marked so.
+        doubled: The rows that are there twice.
+        age: How many steps older than the weights the oldest group that was trained on was; 0 where no row says so.
     """
 
     trained: dict[int, Any]
@@ -335,6 +351,7 @@ class Outcome:
     checkpoints: list[int]
     recovered: frozenset[str]
     doubled: list[str]
+    age: float
 
 
 def outcome_of(directory: Path) -> Outcome:
@@ -352,7 +369,7 @@ def outcome_of(directory: Path) -> Outcome:
         for path in (model / "artkit" / "recordings").glob("batch-*.jsonl")
     }
     rows: dict[str, dict[str, Any]] = {}
-    doubled, recovered = [], set()
+    doubled, recovered, age = [], set(), 0.0
     for row in _lines(model / "history.jsonl"):
         split = "train" if "train/batch_index" in row else "further" if "val/further/scenarios" in row else "val"
         name = f"{split} {row['step']}"
@@ -360,6 +377,7 @@ def outcome_of(directory: Path) -> Outcome:
             doubled.append(name)
         if row.get(f"{split}/recovered") or row.get("val/recovered"):
             recovered.add(name)
+        age = max(age, row.get("train/policy_age_max", 0.0))
         rows[name] = {key: value for key, value in row.items() if _is_settled(key)}
     return Outcome(
         trained=trained,
@@ -369,6 +387,7 @@ def outcome_of(directory: Path) -> Outcome:
         checkpoints=sorted(int(path.name) for path in (model / "checkpoints").iterdir() if path.name.isdigit()),
         recovered=frozenset(recovered),
         doubled=doubled,
+        age=age,
     )
 
 
@@ -383,13 +402,14 @@ def best_is_there(outcome: Outcome) -> bool:
     return max(values, key=lambda step: (values[step], -step)) in outcome.checkpoints
 
 
-def check(killed: Outcome, whole: Outcome, missing: frozenset[str]) -> list[str]:
+def check(killed: Outcome, whole: Outcome, missing: frozenset[str], max_staleness: int = 0) -> list[str]:
     """Return what is wrong with a run that was killed and resumed, beside one that was not.
 
     Args:
         killed: What the killed run left in the end.
         whole: What the other one left.
         missing: The training rows that were missing when it was killed.
+        max_staleness: How many steps old a group may be when it is trained on.
     """
     wrong = [
         f"{name}: {getattr(killed, name)} is not {getattr(whole, name)}"
@@ -399,6 +419,8 @@ def check(killed: Outcome, whole: Outcome, missing: frozenset[str]) -> list[str]
     marked = frozenset(name for name in killed.recovered if name.startswith("train"))
     if marked != missing:
         wrong.append(f"rows {sorted(missing)} were missing and {sorted(marked)} are marked recovered")
+    if killed.age > max_staleness:
+        wrong.append(f"a group that was trained on was {killed.age} steps old")
     return wrong
 
 
@@ -413,8 +435,11 @@ def missing_rows(directory: Path) -> frozenset[str]:
 
 
 def _is_settled(key: str) -> bool:
-    """Whether a metric is the same in every run: times are not, nor what ART sums up in its own memory."""
-    unsettled = ("time/", "recorded_at", "duration_s", "recovered", "cum/", "loss/", "loop_blocked")
+    """Whether a metric is the same in every run.
+
+    Times are not, nor what ART sums up in its own memory, nor how old groups are, of which none are ahead at first.
+    """
+    unsettled = ("time/", "recorded_at", "duration_s", "recovered", "cum/", "loss/", "loop_blocked", "policy_age")
     return not any(part in key for part in unsettled)
 
 
@@ -427,18 +452,20 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 # The benchmark -------------------------------------------------------------------------------------------------------
 
 
-def moments(server: KillServer, root: Path, chance: random.Random, *, boundaries: bool) -> Iterator[dict[str, Any]]:
-    """Yield when to kill: before every file operation in turn, or at random, without end."""
-    if boundaries:
-        yield from ({"at_event": number} for number in range(len(events_of(server, root / "events"))))
+def moments(
+    server: KillServer, root: Path, chance: random.Random, boundaries_of: int | None
+) -> Iterator[dict[str, Any]]:
+    """Yield when to kill: before every file operation in turn of a run of this staleness, or at random, without end."""
+    if boundaries_of is not None:
+        yield from ({"at_event": number} for number in range(len(events_of(server, root / "events", boundaries_of))))
         return
     while True:
         yield {"share": chance.random()}
 
 
-def events_of(server: KillServer, directory: Path) -> list[str]:
+def events_of(server: KillServer, directory: Path, max_staleness: int = 0) -> list[str]:
     """Return the file operations of a run that nobody kills."""
-    server.run(directory, at_event=sys.maxsize)
+    server.run(directory, at_event=sys.maxsize, max_staleness=max_staleness)
     return (directory / "events.txt").read_text(encoding="utf-8").splitlines()
 
 
@@ -450,6 +477,7 @@ def main() -> None:
     parser.add_argument("--boundaries", action="store_true", help="kill before each file operation, not at random")
     parser.add_argument("--quick", action="store_true", help="stop within 50 s")
     parser.add_argument("--backend", choices=sorted(BUILDERS), default="diary")
+    parser.add_argument("--max-staleness", type=int, default=0, metavar="K", help="play rollouts ahead of training")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
@@ -459,29 +487,30 @@ def main() -> None:
     deadline = time.monotonic() + (30 if arguments.quick else float("inf"))
     kills, recovered, wrong = 0, 0, []
     is_own_words = arguments.backend == "torch"
+    staleness = arguments.max_staleness
     with KillServer(arguments.backend) as server, tempfile.TemporaryDirectory() as name:
         root = Path(name)
-        seconds = server.run(root / "whole")["seconds"]
+        seconds = server.run(root / "whole", max_staleness=staleness)["seconds"]
         whole = outcome_of(root / "whole")
-        for number, moment in enumerate(moments(server, root, chance, boundaries=arguments.boundaries)):
+        for number, moment in enumerate(moments(server, root, chance, staleness if arguments.boundaries else None)):
             if kills == arguments.kills or time.monotonic() > deadline:
                 break
             directory = root / f"run-{number}"
             # A moment is a share of how long runs take now: another program may slow them down.
             when = {"after_s": moment["share"] * seconds} if "share" in moment else moment
-            ended = server.run(directory, **when)
+            ended = server.run(directory, **when, max_staleness=staleness)
             if ended["code"] == 0:
                 seconds = ended["seconds"]  # it was over before the moment
                 continue
             kills += 1
             missing = missing_rows(directory)
             recovered += len(missing)
-            server.run(directory)
+            server.run(directory, max_staleness=staleness)
             outcome = outcome_of(directory)
             if not best_is_there(outcome):
                 wrong.append(f"{when}: the best checkpoint is gone")
             pair = (order_of(outcome), order_of(whole)) if is_own_words else (outcome, whole)
-            wrong += [f"{when}: {text}" for text in check(*pair, missing)]
+            wrong += [f"{when}: {text}" for text in check(*pair, missing, staleness)]
             shutil.rmtree(directory)
     for text in wrong:
         print(text, file=sys.stderr)
@@ -490,6 +519,7 @@ def main() -> None:
             {
                 "benchmark": "kill_resume",
                 "backend": arguments.backend,
+                "max_staleness": staleness,
                 "kills": kills,
                 "rows_recovered": recovered,
                 "runs_that_differ": len(wrong),

@@ -14,6 +14,7 @@ from kill_resume import KillServer, Outcome, check, events_of, missing_rows, out
 pytestmark = pytest.mark.timeout(300)
 
 SHARES = [random.Random(number).random() for number in range(10)]
+STALENESS = 2  # of which what a batch leaves over takes one
 
 
 @dataclass(frozen=True)
@@ -96,3 +97,22 @@ def test_a_run_killed_again_while_it_recovers_ends_as_one_that_was_not(kills: Ki
     assert check(outcome, kills.whole, frozenset(n for n in outcome.recovered if n.startswith("train"))) == []
     assert outcome.recovered >= missing
     assert deaths > 10
+
+
+def test_a_run_that_is_killed_while_it_plays_ahead_ends_as_one_that_was_not(kills: Kills, tmp_path: Path) -> None:
+    """What was played ahead dies with it: no scenario is trained on twice for that, none is skipped, none is too old."""
+    seconds = kills.server.run(tmp_path / "whole", max_staleness=STALENESS)["seconds"]
+    whole = outcome_of(tmp_path / "whole")
+
+    deaths, wrong = 0, []
+    for number, share in enumerate(SHARES[:4]):
+        directory = tmp_path / f"{number}"
+        deaths += kills.server.run(directory, after_s=share * seconds, max_staleness=STALENESS)["code"] != 0
+        missing = missing_rows(directory)
+        kills.server.run(directory, max_staleness=STALENESS)
+        wrong += check(outcome_of(directory), whole, missing, STALENESS)
+
+    assert wrong == []
+    assert deaths > 0
+    assert whole.age == 1
+    assert (whole.batches, whole.scenarios) == (kills.whole.batches, kills.whole.scenarios)

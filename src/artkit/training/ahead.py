@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -39,7 +38,7 @@ class Ahead:
         self._filler, self._reader, self._step = filler, reader, step
         self._next_index, self._lead, self._most = first, lead, most
         self._slots = asyncio.Semaphore(lead + 1)
-        self._filled: asyncio.Queue[FilledBatch | Exception | None] = asyncio.Queue()
+        self._filled: asyncio.Queue[FilledBatch | BaseException | None] = asyncio.Queue()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -48,16 +47,25 @@ class Ahead:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+        if self._task is None:
+            return
+        self._task.cancel()
+        is_cancelled = False
+        while not self._task.done():
+            try:
+                await asyncio.wait({self._task})
+            except asyncio.CancelledError:
+                is_cancelled = True  # once the environments are closed
+        if not self._task.cancelled():
+            self._task.exception()  # looked at: it was raised where the batch was waited for
+        if is_cancelled:
+            raise asyncio.CancelledError
 
     async def next(self) -> FilledBatch | None:
         """Return the next batch, None where the data is at its end. The batch before it is done with.
 
         Raises:
-            Exception: What `Filler.fill` raised, once the batches that were whole by then have come.
+            BaseException: What `Filler.fill` raised, once the batches that were whole by then have come.
         """
         if not self._lead:
             return await self._fill()
@@ -66,7 +74,7 @@ class Ahead:
         else:
             self._slots.release()
         batch = await self._filled.get()
-        if isinstance(batch, Exception):
+        if isinstance(batch, BaseException):
             raise batch
         return batch
 
@@ -78,12 +86,15 @@ class Ahead:
                 await self._slots.acquire()
                 if (batch := await self._fill()) is None:
                     break
-                trainable += bool(batch.trainable)
+                trainable += bool(batch.trainable) and not batch.is_unscored
                 self._filled.put_nowait(batch)
                 batch = None  # or its episodes would stay in memory while the next ones are played
             self._filled.put_nowait(None)
-        except Exception as error:  # noqa: BLE001  # raised where the batch is waited for
+        except BaseException as error:
+            # Raised where the batch is waited for, whatever it is: also what looks like a cancellation, and is none.
             self._filled.put_nowait(error)
+            if not isinstance(error, Exception):
+                raise
 
     async def _fill(self) -> FilledBatch | None:
         index = self._next_index
