@@ -29,6 +29,9 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
             that is no text left out, for a person has to read it.
     """
     module, name = _import_of(type(backend))
+    call = constructor_call(backend)
+    # What its arguments are made of comes from the same place.
+    imported = {name, *(other for other in getattr(sys.modules[module], "__all__", ()) if f"={other}(" in call)}
     names = {"name": model.name, "project": model.project, "base_model": model.base_model}
     if run_name := getattr(model, "run_name", None):
         names["run_name"] = run_name
@@ -40,12 +43,12 @@ def usage_example(model: art.TrainableModel[Any, Any], backend: Any, messages: S
         import asyncio
 
         from artkit import make_trainable_model
-        from {module} import {name}
+        from {module} import {", ".join(sorted(imported))}
 
 
         async def main() -> None:
             model = make_trainable_model({arguments})
-            backend = {constructor_call(backend)}
+            backend = {call}
             try:
                 await model.register(backend)
                 completion = await model.openai_client().chat.completions.create(

@@ -55,6 +55,6 @@ class _CompletionResponse(httpx.Response):
     def json(self, **options: Any) -> Any:
         """The completion, or what `httpx.Response.json` returns."""
         try:
-            return ChatCompletion.model_validate_json(self.content)
+            return ChatCompletion.model_validate_json(self.content, strict=True)
         except ValidationError:
             return super().json(**options)

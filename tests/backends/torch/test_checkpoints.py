@@ -50,7 +50,7 @@ def test_a_write_that_was_killed_is_cleared_away(store: CheckpointStore, tmp_pat
     assert not (tmp_path / ".0003.partial").exists()
 
 
-@pytest.mark.parametrize("damage", ["cut", "file gone", "manifest gone", "manifest cut"])
+@pytest.mark.parametrize("damage", ["cut", "file gone", "manifest gone", "manifest cut", "manifest empty"])
 def test_a_damaged_checkpoint_does_not_count(store: CheckpointStore, tmp_path: Path, damage: str) -> None:
     """Resuming from half a checkpoint would be worse than from the one before."""
     weights, manifest = tmp_path / "0002" / "weights", tmp_path / "0002" / "checkpoint.json"
@@ -63,6 +63,8 @@ def test_a_damaged_checkpoint_does_not_count(store: CheckpointStore, tmp_path: P
             manifest.unlink()
         case "manifest cut":
             manifest.write_text('{"step": 2, "fi')
+        case "manifest empty":
+            manifest.write_text("[]")
 
     assert store.steps() == {0, 1}
 
@@ -89,3 +91,15 @@ def test_deleting_keeps_what_is_asked_for(store: CheckpointStore, tmp_path: Path
     store.delete(keep={0, 2, 7})
 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["0000", "0002", "notes"]
+
+
+def test_what_else_lies_there_is_left_alone(tmp_path: Path) -> None:
+    """Files of the user's, or of another program."""
+    (tmp_path / "²").mkdir()
+    (tmp_path / ".0004.partial").write_text("a file")
+    store = CheckpointStore(tmp_path)
+    store.write(0, {}, write_files)
+
+    store.delete(keep=[])
+
+    assert sorted(entry.name for entry in tmp_path.iterdir()) == [".0004.partial", "²"]

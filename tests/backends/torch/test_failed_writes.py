@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import art
+import openai
 import pytest
 
 from artkit.errors import BackendError, CheckpointError
@@ -46,11 +47,11 @@ def saved(model: Model, find: Find) -> Callable[[int], list[bytes]]:
     del model
 
     def read(step: int) -> list[bytes]:
-        return [
-            file.read_bytes()
-            for name in ("model.safetensors", "trainer_state.pt")
-            for file in find(f"{step:04d}/{name}")
+        files = [
+            file for name in ("model.safetensors", "trainer_state.safetensors") for file in find(f"{step:04d}/{name}")
         ]
+        assert len(files) == 2
+        return [file.read_bytes() for file in files]
 
     return read
 
@@ -69,6 +70,29 @@ async def test_a_full_disk_takes_the_update_back(
     assert (await model.get_step(), await backend.checkpoint_steps(model)) == (0, {0})
 
     await backend.train(model, equal)
+    assert saved(1) == saved(0)
+
+
+async def test_an_update_that_cannot_be_taken_back_at_once_is_taken_back_before_the_next(
+    model: Model, backend: TorchBackend, play: Play, saved: Callable[[int], list[bytes]], find: Find
+) -> None:
+    """Nobody served the weights in between: nothing may be trained from them, and the full disk is the cause to tell."""
+    learning, equal = await play(model, length), await play(model, lambda prompt, reply: 1.0)
+    (file,) = find("0000/trainer_state.safetensors")
+    state = file.read_bytes()
+
+    file.write_bytes(b"damaged")
+    with (
+        pytest.raises(BackendError, match="and going back failed") as caught,
+        files_of_at_most(0),
+    ):
+        await backend.train(model, learning, learning_rate=0.1)
+    with pytest.raises(CheckpointError, match="0000' cannot be read"):
+        await backend.train(model, equal)
+    file.write_bytes(state)
+    await backend.train(model, equal)
+
+    assert isinstance(caught.value.__cause__, OSError)
     assert saved(1) == saved(0)
 
 
@@ -121,3 +145,33 @@ async def test_a_directory_that_cannot_be_made_takes_the_update_back(
 
     await backend.train(model, equal)
     assert saved(1) == saved(0)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "trainer_state.safetensors"])
+async def test_a_checkpoint_whose_bytes_are_damaged_is_named(
+    model: Model, backend: TorchBackend, play: Play, find: Find, name: str
+) -> None:
+    """After a crash of the machine a file may have its size and not its bytes: opening it must say which it is."""
+    await backend.train(model, await play(model, lambda prompt, reply: 1.0))
+    (file,) = find(f"0001/{name}")
+    file.write_bytes(bytes(file.stat().st_size))
+    await backend.close()
+
+    with pytest.raises(CheckpointError, match="0001' cannot be read"):
+        await model.register(backend)
+
+
+async def test_a_step_whose_bytes_are_damaged_is_refused_by_name(
+    model: Model, backend: TorchBackend, play: Play, find: Find
+) -> None:
+    """To whoever asks for it, in the words of the endpoint."""
+    for _ in range(4):  # beyond what is kept in memory
+        await backend.train(model, await play(model, lambda prompt, reply: 1.0))
+    (file,) = find("0001/model.safetensors")
+    file.write_bytes(bytes(file.stat().st_size))
+
+    with pytest.raises(openai.InternalServerError, match="0001' cannot be read"):
+        await model.openai_client().chat.completions.create(
+            model=model.get_inference_name(1), messages=[{"role": "user", "content": "hi"}], max_tokens=1
+        )
+    await model.openai_client().close()

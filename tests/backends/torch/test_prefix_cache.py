@@ -123,3 +123,16 @@ def test_a_batch_that_rested_goes_on(decoder: Decoder) -> None:
     batch.rest()
 
     assert [reply[0] for reply in replies(batch, request(ids(4, 40)))] == [first[0][0]]
+
+
+def test_a_long_conversation_goes_on_beside_a_fresh_prompt(decoder: Decoder) -> None:
+    """Prompts that share a pass are padded to one length, here to beyond the end of the context."""
+    conversation = ids(5, 1700)
+    fresh = ids(6, 400)
+    alone = [replies(Batch(decoder), request(prompt))[0] for prompt in ([*conversation, 1, 2], fresh)]
+
+    batch = Batch(decoder)
+    replies(batch, request(conversation))
+    together = replies(batch, request([*conversation, 1, 2]), request(fresh))
+
+    assert [reply[0] for reply in together] == [reply[0] for reply in alone]

@@ -10,7 +10,9 @@ from typing import Any
 import art
 import pytest
 
-from artkit.backends.torch import TorchBackend
+from artkit import make_trainable_model
+from artkit.backends import usage_example
+from artkit.backends.torch import LoraSettings, TorchBackend
 from artkit.errors import BackendError, ConfigurationError
 from artkit.transport import OpenAISamplingClient, sampling_session
 
@@ -193,3 +195,19 @@ async def test_a_client_is_kept_while_its_endpoint_stays(model: Model, backend: 
     assert model.openai_client() is before
     assert (await before.models.list()).data
     await before.close()
+
+
+async def test_a_usage_example_opens_what_was_trained_with_adapters(tmp_path: Path) -> None:
+    """Opened without them, or with others, the checkpoints would be refused."""
+    lora = LoraSettings(rank=4, target_modules=("q_proj", "v_proj"))
+    model = make_trainable_model(name="agent", project="p", base_model="artkit/micro", base_path=str(tmp_path))
+    async with TorchBackend(tmp_path, "cpu", "bfloat16", lora=lora, seed=3) as backend:
+        await model.register(backend)
+        script = usage_example(model, backend)
+
+    names: dict[str, Any] = {}
+    exec(next(line for line in script.splitlines() if line.startswith("from artkit.backends")), names)
+    made = next(line for line in script.splitlines() if "backend = " in line).partition("= ")[2]
+    assert made == f"TorchBackend(path={str(tmp_path)!r}, dtype='bfloat16', lora={lora!r}, seed=3)"
+    async with eval(made, names) as again:
+        await model.register(again)

@@ -108,3 +108,29 @@ def test_a_large_vocabulary_is_drawn_from_as_a_small_one() -> None:
     assert [ids[place] for place in clear] == [tokens[bisect.bisect(edges, draws[place])] for place in clear]
     assert len(clear) > DRAWS - 10
     assert logprobs == pytest.approx([math.log(probabilities[token]) for token in ids], abs=1e-6)
+
+
+@pytest.mark.parametrize("mate", [0.5, 0.0])
+def test_a_row_at_temperature_one_draws_the_same_beside_any_temperature(mate: float) -> None:
+    """The same distribution rounds differently where it is computed in another way."""
+    logits = torch.randn(300, 2000, generator=torch.Generator().manual_seed(0)) * 3
+    plain = [SamplingSettings()] * 300
+
+    alone, _ = sample(logits, plain, [random.Random(row) for row in range(300)])
+    beside, _ = sample(
+        torch.cat((logits, logits[:1])),
+        [*plain, SamplingSettings(temperature=mate)],
+        [random.Random(row) for row in range(301)],
+    )
+
+    assert beside[:300] == alone
+
+
+@pytest.mark.parametrize("temperature", [1e-6, 1e-38, 1e-45])
+def test_a_temperature_next_to_zero_takes_the_likeliest_token(temperature: float) -> None:
+    """Divided by it, scores are infinite, and no distribution is left."""
+    logits = torch.randn(4, 300, generator=torch.Generator().manual_seed(0)) * 30
+
+    ids, _ = sample(logits, [SamplingSettings(temperature=temperature)] * 4, [random.Random(0)] * 4)
+
+    assert ids == logits.argmax(dim=-1).tolist()

@@ -62,6 +62,19 @@ async def test_a_seed_makes_a_reply_repeatable(client: openai.AsyncOpenAI, model
     assert len(set(together)) > 25
 
 
+async def test_a_seed_below_zero_is_a_seed_of_its_own(client: openai.AsyncOpenAI, model: Model) -> None:
+    """The generator that is seeded would take it for its positive twin."""
+
+    async def ask(seed: int) -> str | None:
+        completion = await client.chat.completions.create(
+            model=model.get_inference_name(), messages=[{"role": "user", "content": "hi"}], max_tokens=24, seed=seed
+        )
+        return completion.choices[0].message.content
+
+    assert await ask(-7) == await ask(-7)
+    assert await ask(-7) != await ask(7)
+
+
 async def test_a_stop_string_ends_the_reply_and_is_left_out(client: openai.AsyncOpenAI, model: Model) -> None:
     """As OpenAI does; the ids keep what was sampled."""
     whole = await client.chat.completions.create(

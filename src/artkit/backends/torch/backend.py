@@ -79,6 +79,10 @@ class TorchBackend(Backend):
         # Runs on `close`, when the backend is dropped, and when the interpreter ends: whichever comes first.
         self._release = weakref.finalize(self, _release, self._worker, self._service, self._policies)
 
+    def __repr__(self) -> str:
+        arguments = {"path": str(self._path.resolve()), **self._settings.arguments()}
+        return f"TorchBackend({', '.join(f'{name}={value!r}' for name, value in arguments.items())})"
+
     @property
     def path(self) -> Path:
         """Where models are kept."""

@@ -254,7 +254,7 @@ class Batch:
             last = self._rows.pop()
             if last is not row:
                 self._rows[index] = last
-                self._cache.copy([len(self._rows)], [index])
+                self._cache.copy([len(self._rows)], [index], len(last.prompt_ids) + len(last.token_ids))
 
 
 def _bucket(count: int, least: int) -> int:

@@ -17,7 +17,7 @@ from artkit.backends.torch.chat_request import ChatRequest
 from artkit.backends.torch.server import Server
 from artkit.backends.torch.stop_check import StopCheck
 from artkit.backends.torch.tool_support import ToolsRefusedError
-from artkit.errors import BackendError
+from artkit.errors import BackendError, CheckpointError
 from artkit.transport import first_failure_group
 
 if TYPE_CHECKING:
@@ -81,14 +81,19 @@ class ChatService:
         policy, step = self._find(request.model)
         prompt_ids = _encode(policy.base.tokenizer, request)
         limit = _reply_limit(policy.base.config.max_position_embeddings, len(prompt_ids), request.max_tokens)
-        if policy.is_in_memory(step):
-            decoder = policy.decoder_at(step)
-        else:
-            decoder = await asyncio.to_thread(policy.decoder_at, step)
+        try:
+            if policy.is_in_memory(step):
+                decoder = policy.decoder_at(step)
+            else:
+                decoder = await asyncio.to_thread(policy.decoder_at, step)
+        except CheckpointError as error:
+            raise ApiError(500, str(error)) from error
         if decoder is None:
             raise self._unknown(request.model)
         number = next(self._numbers)
-        seed = policy.next_request_seed() if request.seed is None else request.seed
+        seed: int | str = policy.next_request_seed() if request.seed is None else request.seed
+        if isinstance(seed, int) and seed < 0:
+            seed = str(seed)  # of a number, a generator takes what it is without its sign
         generations = [
             Generation(
                 prompt_ids=prompt_ids,

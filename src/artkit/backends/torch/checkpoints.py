@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
+
 from artkit.errors import CheckpointError
 
-__all__ = ["CheckpointStore"]
+__all__ = ["CheckpointStore", "reading"]
 
 _MANIFEST = "checkpoint.json"
 
@@ -32,7 +35,8 @@ class CheckpointStore:
         self._directory = directory
         directory.mkdir(parents=True, exist_ok=True)
         for leftover in directory.glob(".*.partial"):
-            shutil.rmtree(leftover)
+            if leftover.is_dir():
+                shutil.rmtree(leftover)
 
     def path(self, step: int) -> Path:
         """Where the checkpoint of `step` is, or would be."""
@@ -40,8 +44,7 @@ class CheckpointStore:
 
     def steps(self) -> frozenset[int]:
         """The steps whose checkpoint is whole."""
-        names = (entry.name for entry in self._directory.iterdir() if entry.name.isdigit())
-        return frozenset(int(name) for name in names if self._is_whole(int(name)))
+        return frozenset(int(entry.name) for entry in self._entries() if self._is_whole(int(entry.name)))
 
     def write(self, step: int, facts: dict[str, Any], write_files: Callable[[Path], None]) -> None:
         """Write a checkpoint.
@@ -84,9 +87,12 @@ class CheckpointStore:
 
     def delete(self, *, keep: Collection[int]) -> None:
         """Delete every checkpoint, whole or damaged, but those of the steps in `keep`."""
-        for entry in self._directory.iterdir():
-            if entry.name.isdigit() and int(entry.name) not in keep:
+        for entry in self._entries():
+            if int(entry.name) not in keep:
                 shutil.rmtree(entry)
+
+    def _entries(self) -> list[Path]:
+        return [entry for entry in self._directory.iterdir() if entry.name.isascii() and entry.name.isdigit()]
 
     def _is_whole(self, step: int) -> bool:
         directory = self.path(step)
@@ -95,8 +101,24 @@ class CheckpointStore:
             return isinstance(sizes, dict) and all(
                 (directory / name).stat().st_size == size for name, size in sizes.items()
             )
-        except (OSError, ValueError, KeyError):
+        except (OSError, ValueError, KeyError, TypeError):
             return False
+
+
+@contextmanager
+def reading(checkpoint: Path) -> Iterator[None]:
+    """Say which checkpoint it is that cannot be read.
+
+    Raises:
+        CheckpointError: Something in it is missing or damaged.
+    """
+    try:
+        yield
+    except (SafetensorError, OSError, KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(
+            f"the checkpoint {str(checkpoint)!r} cannot be read: {error!r}",
+            "put its files back as they were, or delete the directory: a run goes on from the newest one that is whole",
+        ) from error
 
 
 def _flush_all(paths: Collection[Path]) -> None:

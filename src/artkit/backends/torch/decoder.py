@@ -5,13 +5,14 @@ Parameters carry the names that Hugging Face gives them, so a checkpoint is a st
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+
+from artkit.backends.torch.fused import gated, normed, rotated
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder_config import DecoderConfig
@@ -83,8 +84,13 @@ class Decoder(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """The scores of the tokenizer's ids: `[…, hidden_size]` to `[…, used_vocab_size]`."""
-        head = self.model.embed_tokens if self.lm_head is None else self.lm_head
-        return functional.linear(hidden, head.weight[: self.used_vocab_size])
+        return functional.linear(hidden, self.head)
+
+    @property
+    def head(self) -> Tensor:
+        """The rows of the output head that stand for tokens, `[used_vocab_size, hidden_size]`."""
+        layer = self.model.embed_tokens if self.lm_head is None else self.lm_head
+        return layer.weight[: self.used_vocab_size]
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw every matrix from a normal of `config.initializer_range`; gains are one, biases zero."""
@@ -103,11 +109,9 @@ class Decoder(nn.Module):
 
     def with_weights(self, weights: Mapping[str, Tensor]) -> Decoder:
         """A frozen decoder of this shape that holds these very tensors, by their names in the state dict."""
-        # The parameters pass for copied already; making a new decoder and loading them takes twice as long.
-        copied: dict[int, Any] = {
-            id(old): nn.Parameter(weights[name], requires_grad=False) for name, old in self.named_parameters()
-        }
-        return copy.deepcopy(self, copied).eval()
+        by_id = {id(old): nn.Parameter(weights[name], requires_grad=False) for name, old in self.named_parameters()}
+        decoder: Decoder = _with_parameters(self, by_id)
+        return decoder.eval()
 
     @property
     def device(self) -> torch.device:
@@ -121,7 +125,7 @@ class _Stack(nn.Module):
         self.head_dim, self.rope_theta = config.head_dim, config.rope_theta
         self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size)
         self.layers = nn.ModuleList(_Layer(config, index) for index in range(config.num_hidden_layers))
-        self.norm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.norm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
 
     def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention, wanted: Tensor | None) -> Tensor:
         hidden: Tensor = self.embed_tokens(token_ids)
@@ -135,19 +139,18 @@ class _Stack(nn.Module):
         return normed
 
     def _rotation(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout of Hugging Face's Llama; its sign is the sine's.
+        # RoFormer (arXiv 2104.09864), eq. 34, in the half-split layout of Hugging Face's Llama.
         exponents = torch.arange(0, self.head_dim, 2, device=positions.device, dtype=torch.float32) / self.head_dim
         angles = positions[:, :, None, None].float() * self.rope_theta**-exponents
-        cosine, sine = angles.cos(), angles.sin()
-        return torch.cat((cosine, cosine), dim=-1), torch.cat((-sine, sine), dim=-1)
+        return angles.cos(), angles.sin()
 
 
 class _Layer(nn.Module):
     def __init__(self, config: DecoderConfig, index: int) -> None:
         super().__init__()
-        self.input_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.input_layernorm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
         self.self_attn = _SelfAttention(config, index)
-        self.post_attention_layernorm = nn.RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        self.post_attention_layernorm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
         self.mlp = _GatedMLP(config)
 
     def forward(
@@ -172,8 +175,8 @@ class _SelfAttention(nn.Module):
         self.v_proj = nn.Linear(config.hidden_size, key_width, bias=config.qkv_bias)
         self.o_proj = nn.Linear(query_width, config.hidden_size, bias=config.output_bias)
         if config.query_key_norm:
-            self.q_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
-            self.k_norm = nn.RMSNorm(config.head_dim, eps=config.rms_norm_eps)
+            self.q_norm = _Norm(config.head_dim, eps=config.rms_norm_eps)
+            self.k_norm = _Norm(config.head_dim, eps=config.rms_norm_eps)
         self.query_key_norm = config.query_key_norm
 
     def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
@@ -184,7 +187,7 @@ class _SelfAttention(nn.Module):
         value = self.v_proj(hidden).view(batch, tokens, -1, self.head_dim)
         if self.query_key_norm:
             query, key = self.q_norm(query), self.k_norm(key)
-        query, key = _rotated(query, rotation), _rotated(key, rotation)
+        query, key = rotated(query, rotation), rotated(key, rotation)
         context = attention(self.index, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
         return context.transpose(1, 2).reshape(batch, tokens, -1)
 
@@ -197,10 +200,22 @@ class _GatedMLP(nn.Module):
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
 
     def forward(self, hidden: Tensor) -> Tensor:
-        down: Tensor = self.down_proj(functional.silu(self.gate_proj(hidden)) * self.up_proj(hidden))
+        down: Tensor = self.down_proj(gated(self.gate_proj(hidden), self.up_proj(hidden)))
         return down
 
 
-def _rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    cosine, sine = rotation
-    return torch.addcmul(heads * cosine, heads.roll(heads.shape[-1] // 2, dims=-1), sine)
+class _Norm(nn.RMSNorm):
+    def forward(self, x: Tensor) -> Tensor:
+        return normed(x, self.weight, self.eps or 0.0)
+
+
+def _with_parameters(module: Any, by_id: Mapping[int, nn.Parameter]) -> Any:
+    """The same tree of modules with other parameters; making one anew, or a deep copy, takes ten times as long."""
+    clone = module.__class__.__new__(module.__class__)
+    state = vars(module)
+    vars(clone).update(
+        state,
+        _parameters={name: old if old is None else by_id[id(old)] for name, old in state["_parameters"].items()},
+        _modules={name: _with_parameters(child, by_id) for name, child in state["_modules"].items()},
+    )
+    return clone

@@ -11,6 +11,7 @@ import torch
 from safetensors import safe_open
 from torch.nn.utils import clip_grad_norm_
 
+from artkit.backends.torch.checkpoints import reading
 from artkit.backends.torch.tensor_file import write_tensors
 from artkit.backends.torch.token_batch import TokenBatch, micro_batches
 from artkit.backends.torch.weights import open_weights
@@ -159,14 +160,20 @@ class Learner:
         write_tensors(directory / _STATE, values, {"updates": str(self._updates)})
 
     def load(self, directory: Path) -> None:
-        """Go back to what `save` wrote: the next update is the one that would have followed."""
-        self.weights.load(directory)
+        """Go back to what `save` wrote: the next update is the one that would have followed.
+
+        Raises:
+            CheckpointError: Something in it is missing or damaged.
+        """
         state: dict[int, dict[str, torch.Tensor]] = {}
-        with safe_open(directory / _STATE, framework="pt", device=str(self._settings.device)) as saved:
-            for key in saved.keys():  # noqa: SIM118 (it is no mapping)
-                index, name = key.split(".")
-                state.setdefault(int(index), {})[name] = saved.get_tensor(key)
-            self._updates = int(saved.metadata()["updates"])
+        with reading(directory):
+            with safe_open(directory / _STATE, framework="pt", device=str(self._settings.device)) as saved:
+                for key in saved.keys():  # noqa: SIM118 (it is no mapping)
+                    index, name = key.split(".")
+                    state.setdefault(int(index), {})[name] = saved.get_tensor(key)
+                updates = int(saved.metadata()["updates"])
+            self.weights.load(directory)
+        self._updates = updates
         self._optimizer = self.new_optimizer()
         self._optimizer.load_state_dict({**self._optimizer.state_dict(), "state": state})
 

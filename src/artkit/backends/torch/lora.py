@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
     from artkit.backends.torch.lora_settings import LoraSettings
 
-__all__ = ["LoraLinear", "adapters_of", "merged", "with_adapters"]
+__all__ = ["LoraLinear", "adapters_of", "is_adapter", "merged", "with_adapters"]
 
 _A, _B = ".lora_A.weight", ".lora_B.weight"
 
@@ -49,12 +49,14 @@ class LoraLinear(nn.Linear):
 class _Adapted(torch.autograd.Function):
     """The layer in as few passes over wide tensors as there are products: the adapter is added where it is computed.
 
-    No gradient of the base's weight is made.
+    No gradient of the base's weight is made. The adapters and their gradients are float32, whatever is computed in.
     """
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, first: Tensor, second: Tensor, layer: LoraLinear) -> Tensor:
         flat = hidden.reshape(-1, hidden.shape[-1])
+        # Here, where it costs nothing to remember: cast outside, each of hundreds would be a step of the graph.
+        first, second = first.to(flat.dtype), second.to(flat.dtype)
         narrow = flat @ first.t()
         output = functional.linear(flat, layer.weight, layer.bias).addmm_(narrow, second.t(), alpha=layer.scale)
         ctx.save_for_backward(flat, narrow, first, second)
@@ -74,7 +76,7 @@ class _Adapted(torch.autograd.Function):
             of_hidden = (wide @ weight).addmm_(of_narrow, first).view(*gradient.shape[:-1], -1)
         # The small factor first: the other way round, the product takes more than twice as long on a CPU.
         of_second = (narrow.t() @ wide).t().mul_(scale)
-        return of_hidden, of_narrow.t() @ flat, of_second, None
+        return of_hidden, (of_narrow.t() @ flat).float(), of_second.float(), None
 
 
 def with_adapters(base: Decoder, settings: LoraSettings, generator: torch.Generator) -> Decoder:
@@ -105,7 +107,12 @@ def with_adapters(base: Decoder, settings: LoraSettings, generator: torch.Genera
 
 def adapters_of(decoder: Decoder) -> dict[str, Tensor]:
     """The adapters' tensors by their names in the decoder."""
-    return {name: value for name, value in decoder.state_dict().items() if name.endswith((_A, _B))}
+    return {name: value for name, value in decoder.state_dict().items() if is_adapter(name)}
+
+
+def is_adapter(name: str) -> bool:
+    """Whether a parameter of this name is an adapter's."""
+    return name.endswith((_A, _B))
 
 
 @torch.no_grad()
@@ -117,6 +124,6 @@ def merged(base: Decoder, adapters: Mapping[str, Tensor], scale: float) -> Decod
             continue
         layer = name.removesuffix(_A)
         weight = weights[f"{layer}.weight"]
-        update = scale * (adapters[layer + _B].float() @ first.float())
-        weights[f"{layer}.weight"] = (weight.float() + update).to(weight.dtype)
+        second = adapters[layer + _B].float()
+        weights[f"{layer}.weight"] = torch.addmm(weight.float(), second, first.float(), alpha=scale).to(weight.dtype)
     return base.with_weights(weights)

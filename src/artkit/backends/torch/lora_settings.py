@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ __all__ = ["LINEAR_LAYERS", "LoraSettings"]
 LINEAR_LAYERS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class LoraSettings:
     """Train adapters in place of all parameters: to a linear layer `W x` they add `alpha / rank * B (A x)`.
 
@@ -54,6 +54,10 @@ class LoraSettings:
         # In one order: settings that mean the same are equal.
         ordered = tuple(name for name in LINEAR_LAYERS if name in self.target_modules)
         object.__setattr__(self, "target_modules", ordered)
+
+    def __repr__(self) -> str:
+        given = (f"{one.name}={value!r}" for one in fields(self) if (value := getattr(self, one.name)) != one.default)
+        return f"LoraSettings({', '.join(given)})"
 
     @property
     def scale(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -88,13 +89,54 @@ class _Rows:
             ]
             real = [row * self.longest + place for row, length in enumerate(lengths) for place in range(length)]
             self._places, self._real = torch.tensor(places, device=device), torch.tensor(real, device=device)
+            padding = sorted(set(range(len(places))).difference(real))
+            self._padding = torch.tensor(padding, device=device)
 
     def padded(self, tokens: Tensor) -> Tensor:
         """`[count, heads, head_dim]` to `[rows, heads, longest, head_dim]`."""
-        even = tokens if self._is_even else tokens.index_select(0, self._places)
+        even: Tensor = tokens if self._is_even else _Padded.apply(tokens, self)  # type: ignore[no-untyped-call]
         return even.view(-1, self.longest, *tokens.shape[1:]).transpose(1, 2)
 
     def flat(self, rows: Tensor) -> Tensor:
         """And back."""
         tokens = rows.transpose(1, 2).flatten(0, 1)
-        return tokens if self._is_even else tokens.index_select(0, self._real)
+        real: Tensor = tokens if self._is_even else _Flat.apply(tokens, self)  # type: ignore[no-untyped-call]
+        return real
+
+    def spread(self, tokens: Tensor) -> Tensor:
+        """`[count, …]` to `[rows * longest, …]`."""
+        return tokens.index_select(0, self._places)
+
+    def gathered(self, places: Tensor) -> Tensor:
+        """And back."""
+        return places.index_select(0, self._real)
+
+    def cleared(self, places: Tensor) -> Tensor:
+        """With zeros for padding, in place."""
+        return places.index_fill_(0, self._padding, 0.0)
+
+
+class _Padded(torch.autograd.Function):
+    """No gradient comes back to padding, so what `index_select` would add up token by token is another look-up."""
+
+    @staticmethod
+    def forward(ctx: Any, tokens: Tensor, rows: _Rows) -> Tensor:
+        ctx.rows = rows
+        return rows.spread(tokens)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.rows.gathered(gradients[0]), None
+
+
+class _Flat(torch.autograd.Function):
+    """And back."""
+
+    @staticmethod
+    def forward(ctx: Any, places: Tensor, rows: _Rows) -> Tensor:
+        ctx.rows = rows
+        return rows.gathered(places)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.rows.cleared(ctx.rows.spread(gradients[0])), None

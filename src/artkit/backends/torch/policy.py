@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from artkit.backends.torch.base_model import BaseModel
-from artkit.backends.torch.checkpoints import CheckpointStore
+from artkit.backends.torch.checkpoints import CheckpointStore, reading
 from artkit.backends.torch.directory_lock import DirectoryLock
 from artkit.backends.torch.learner import Learner
 from artkit.backends.torch.lora_settings import LoraSettings
@@ -55,7 +55,10 @@ class Policy:
         self._num_unseeded = 0
         self._is_training = False
         self._reference: tuple[int | None, Decoder] | None = None
+        self._is_moved = False
         self._lock = threading.Lock()
+        # Of whoever reads a checkpoint, which takes long: others that want the same one find it.
+        self._reading = threading.Lock()
         self._old: OrderedDict[int, Decoder] = OrderedDict()
         self._directory_lock = DirectoryLock(directory)
         try:
@@ -70,15 +73,16 @@ class Policy:
         step = max(steps, default=0)
         if steps:
             facts = self.checkpoints.facts(step)
-            if facts["base_model"] != self.base.name:
+            with reading(self.checkpoints.path(step)):
+                base_model, base_seed = facts["base_model"], int(facts["base_seed"])
+            if base_model != self.base.name:
                 raise ConfigurationError(
-                    f"base_model={self.base.name!r}, but {str(self.directory)!r} holds checkpoints of "
-                    f"{facts['base_model']!r}",
+                    f"base_model={self.base.name!r}, but {str(self.directory)!r} holds checkpoints of {base_model!r}",
                     "use another run_name (or name), or the base model that the run began with",
                 )
             self._check_lora(facts.get("lora"))
             # The base weights are those that the run began with, whatever the backend's seed is today.
-            self._base_seed = int(facts["base_seed"])
+            self._base_seed = base_seed
         self.learner = Learner(self.base, self._settings, seed=self._base_seed)
         if steps:
             self.learner.load(self.checkpoints.path(step))
@@ -158,25 +162,42 @@ class Policy:
         return self._reference[1]
 
     def restore(self) -> None:
-        """Throw away what the learner did since the current step."""
+        """Throw away what the learner did since the current step.
+
+        Raises:
+            CheckpointError: The checkpoint of the current step cannot be read; `mend` tries again.
+        """
+        self._is_moved = True
         self.learner.load(self.checkpoints.path(self.step))
+        self._is_moved = False
+
+    def mend(self) -> None:
+        """Restore what could not be restored before; called before anything is trained.
+
+        Raises:
+            CheckpointError: It still cannot.
+        """
+        if self._is_moved:
+            self.restore()
 
     def decoder_at(self, step: int | None) -> Decoder | None:
         """The weights of a step; None is the current one. Reads a checkpoint when they are not in memory.
 
         Returns:
             None when there is no such step any more.
+
+        Raises:
+            CheckpointError: The checkpoint cannot be read.
         """
-        current, decoder = self._served
-        if step is None or step == current:
+        if (decoder := self._in_memory(step)) is not None or step is None:
             return decoder
+        with self._reading:
+            if (decoder := self._in_memory(step)) is not None or step not in self.checkpoints.steps():
+                return decoder
+            decoder = self._weights_of(step)
         with self._lock:
-            if step not in self._old:
-                if step not in self.checkpoints.steps():
-                    return None
-                self._remember(step, self._weights_of(step))
-            self._old.move_to_end(step)
-            return self._old[step]
+            self._remember(step, decoder)
+        return decoder
 
     @property
     def is_small(self) -> bool:
@@ -206,13 +227,25 @@ class Policy:
         """Let other backends open the directory. Idempotent."""
         self._directory_lock.release()
 
+    def _in_memory(self, step: int | None) -> Decoder | None:
+        current, decoder = self._served
+        if step is None or step == current:
+            return decoder
+        with self._lock:
+            if step in self._old:
+                self._old.move_to_end(step)
+            return self._old.get(step)
+
     def _remember(self, step: int, decoder: Decoder) -> None:
         self._old[step] = decoder
         while len(self._old) > _OLD_STEPS_IN_MEMORY:
             self._old.popitem(last=False)
 
     def _weights_of(self, step: int | None) -> Decoder:
-        return self.learner.weights.at(None if step is None else self.checkpoints.path(step))
+        if step is None:
+            return self.learner.weights.at(None)
+        with reading(path := self.checkpoints.path(step)):
+            return self.learner.weights.at(path)
 
     def _check_lora(self, saved: dict[str, Any] | None) -> None:
         began = None if saved is None else LoraSettings.from_json(saved)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
@@ -64,3 +64,9 @@ class PolicySettings:
                 f"use None, which is {_MICRO_BATCH_TOKENS[place.type]} on this device",
             )
         return cls(seed=seed, device=place, dtype=_DTYPES[dtype], lora=lora, micro_batch_tokens=int(budget))
+
+    def arguments(self) -> dict[str, Any]:
+        """What a backend is told that is to serve what was trained so: the arguments that are not the defaults."""
+        dtype = next(name for name, dtype in _DTYPES.items() if dtype == self.dtype)
+        given = {"dtype": (dtype, "float32"), "lora": (self.lora, None), "seed": (self.seed, 0)}
+        return {name: value for name, (value, default) in given.items() if value != default}

@@ -16,6 +16,8 @@ __all__ = ["SamplingSettings", "draw", "has_limit", "sample"]
 
 _BLOCK = 256
 _BELOW_ONE = math.nextafter(1.0, 0.0)
+# As in vLLM: what is less takes the likeliest token, before logits divided by it are infinite.
+_LEAST_TEMPERATURE = 1e-5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +25,7 @@ class SamplingSettings:
     """How one request is sampled.
 
     Attributes:
-        temperature: 0 takes the likeliest token.
+        temperature: 0, and anything below 1e-5, takes the likeliest token.
         top_p: The smallest set of likeliest tokens with at least this probability is drawn from.
         top_k: So many likeliest tokens are drawn from, and `top_p` is a share of theirs; 0 is no limit.
     """
@@ -83,8 +85,10 @@ def draw(
     if temperatures is None:
         weights = logprobs.exp()
     else:
-        is_greedy = temperatures == 0.0
-        weights = torch.softmax(logits.float() / temperatures.masked_fill(is_greedy, 1.0)[:, None], dim=-1)
+        is_greedy = temperatures < _LEAST_TEMPERATURE
+        warm = temperatures.masked_fill(is_greedy, 1.0)[:, None]
+        # A row of temperature 1 draws from the same numbers to the last bit, whatever its batch mates' are.
+        weights = torch.where(warm == 1.0, logprobs.exp(), torch.softmax(logits.float() / warm, dim=-1))
     if limits is not None:
         weights = _likeliest(weights, limits)
     ids = _invert(weights, draws[:, None])

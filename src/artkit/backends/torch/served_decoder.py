@@ -43,9 +43,8 @@ class ServedDecoder:
         config, device = self.config, self.device
         # The eps as a tensor: an operation that takes a number for it would make one each time.
         self._eps = torch.tensor(config.rms_norm_eps, device=device)
-        # Prompts are computed in padded lengths.
-        positions = 1 << (config.max_position_embeddings - 1).bit_length()
-        self._rotations = rotation_table(positions, config.head_dim, config.rope_theta, device)
+        window = config.max_position_embeddings
+        self._rotations = rotation_table(window, config.head_dim, config.rope_theta, device)
 
     def fits(self, decoder: Decoder) -> bool:
         """Whether `load` can take these weights."""
@@ -90,7 +89,8 @@ class ServedDecoder:
         heads = self.config.num_attention_heads
         turned = (heads + self.config.num_key_value_heads) * width
         hidden = functional.embedding(token_ids, weights.embedding)
-        rotation = self._rotations.index_select(0, positions)
+        # What is padded may lie beyond the window; nobody reads what comes of it.
+        rotation = self._rotations.index_select(0, positions.clamp(max=len(self._rotations) - 1))
         last = len(weights.layers) - 1
         for index, layer in enumerate(weights.layers):
             projected = _product(self._normed(hidden), layer.qkv, layer.qkv_bias)

@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from artkit.backends.torch.frozen_head import score_tokens
+from artkit.backends.torch.lora import is_adapter
 from artkit.backends.torch.packed_attention import PackedAttention
 
 if TYPE_CHECKING:
@@ -111,26 +113,34 @@ class TokenBatch:
         Args:
             decoder: The weights.
             dtype: What those that are trained, kept in float32, are cast to on the way; gradients arrive in float32.
+                Adapters see to it themselves.
         """
-        logits_of = _LogitsOf(decoder)
-        cast = {name: value.to(dtype) for name, value in logits_of.named_parameters() if value.requires_grad}
-        # Without a cast the module is called as it is: swapping parameters costs a small model as much as computing.
-        logits = logits_of(self) if dtype == torch.float32 else functional_call(logits_of, cast, (self,))
-        logprobs = torch.log_softmax(logits.float(), dim=-1)
-        entropies = -(logprobs.detach().exp() * logprobs.detach()).sum(dim=-1)
-        return logprobs.gather(1, self.targets[:, None])[:, 0], entropies
+        scores_of = _ScoresOf(decoder)
+        cast = {
+            name: value.to(dtype)
+            for name, value in scores_of.named_parameters()
+            if value.requires_grad and value.dtype != dtype and not is_adapter(name)
+        }
+        # As it is, where it can be: swapping parameters costs a small model as much as computing.
+        scored: tuple[Tensor, Tensor] = functional_call(scores_of, cast, (self,)) if cast else scores_of(self)
+        return scored
 
 
-class _LogitsOf(nn.Module):
+class _ScoresOf(nn.Module):
     """The whole way from ids to scores in one call, as `functional_call` wants it."""
 
     def __init__(self, decoder: Decoder) -> None:
         super().__init__()
         self.decoder = decoder
 
-    def forward(self, batch: TokenBatch) -> Tensor:
+    def forward(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         decoder = self.decoder
-        return decoder.logits(decoder(batch.token_ids[None], batch.positions[None], batch.attention, batch.sources))
+        hidden = decoder(batch.token_ids[None], batch.positions[None], batch.attention, batch.sources)
+        if not decoder.head.requires_grad:
+            return score_tokens(hidden, decoder.head, batch.targets)
+        logprobs = torch.log_softmax(decoder.logits(hidden).float(), dim=-1)
+        entropies = -(logprobs.detach().exp() * logprobs.detach()).sum(dim=-1)
+        return logprobs.gather(1, batch.targets[:, None])[:, 0], entropies
 
 
 def micro_batches(sequences: Sequence[TokenSequence], device: torch.device, max_tokens: int) -> Iterator[TokenBatch]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from artkit.backends.torch.advantages import group_advantages
 from artkit.backends.torch.demonstrations import demonstrated_sequences
 from artkit.backends.torch.sequences import TokenSequence, sampled_sequences
-from artkit.errors import ArtkitError, BackendError, ConfigurationError
+from artkit.errors import ArtkitError, BackendError, CheckpointError, ConfigurationError
 
 if TYPE_CHECKING:
     import art
@@ -46,6 +46,7 @@ def reinforce(
             be written; the weights stay as they were.
     """
     started = time.monotonic()
+    policy.mend()
     sequences: list[TokenSequence] = []
     advantages: list[float] = []
     weights: list[float] = []
@@ -152,6 +153,7 @@ def _imitate_batch(
     *,
     last_turn_only: bool,
 ) -> Job[dict[str, float]]:
+    policy.mend()
     window, tokenizer = policy.base.config.max_position_embeddings, policy.base.tokenizer
     sequences = [
         sequence
@@ -185,7 +187,15 @@ def _advance(policy: Policy) -> int:
     try:
         return policy.advance()
     except Exception as error:
-        policy.restore()
+        try:
+            policy.restore()
+        except CheckpointError as unread:
+            raise BackendError(
+                f"the checkpoint of step {policy.step + 1} cannot be written: {error!r}; and going back failed: "
+                f"{unread}",
+                f"see that {str(policy.directory)!r} has room and may be read and written, and train again: the "
+                f"weights of step {policy.step} are read first",
+            ) from error
         if isinstance(error, ArtkitError):
             raise
         raise BackendError(
