@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,7 +34,7 @@ _MAX_GRAD_NORM = 1.0
 # A log probability that moved by less than this did not move: the sampler rounds otherwise than the learner, and how
 # depends on what was in its batch. Without the noise, the same tokens make the same weights, bit for bit.
 _ROUNDING = 1e-5
-_STATE = "trainer_state.safetensors"
+_STATE, _FACTS = "trainer_state.safetensors", "trainer"
 
 
 class Learner:
@@ -153,11 +154,15 @@ class Learner:
     def save(self, directory: Path) -> None:
         """Write what was trained, the tokenizer and the optimiser's state."""
         self.weights.save(directory)
-        # By the parameter's number and the value's name, such as 3.exp_avg. What else the optimiser's state dict holds
-        # is settings, which each update brings along.
+        # Each value of all parameters together, for hundreds of small tensors take longer. What else the optimiser's
+        # state dict holds is settings, which each update brings along.
         state = self._optimizer.state_dict()["state"]
-        values = {f"{index}.{name}": value for index, of in state.items() for name, value in of.items()}
-        write_tensors(directory / _STATE, values, {"updates": str(self._updates)})
+        values = {
+            name: torch.cat([of[name].flatten() for of in state.values()]) for name in next(iter(state.values()), {})
+        }
+        # As one value: safetensors writes several in any order, and equal states are equal files.
+        facts = {"updates": self._updates, "parameters": [*state]}
+        write_tensors(directory / _STATE, values, {_FACTS: json.dumps(facts)})
 
     def load(self, directory: Path) -> None:
         """Go back to what `save` wrote: the next update is the one that would have followed.
@@ -165,13 +170,17 @@ class Learner:
         Raises:
             CheckpointError: Something in it is missing or damaged.
         """
-        state: dict[int, dict[str, torch.Tensor]] = {}
         with reading(directory):
             with safe_open(directory / _STATE, framework="pt", device=str(self._settings.device)) as saved:
-                for key in saved.keys():  # noqa: SIM118 (it is no mapping)
-                    index, name = key.split(".")
-                    state.setdefault(int(index), {})[name] = saved.get_tensor(key)
-                updates = int(saved.metadata()["updates"])
+                values = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118 (it is no mapping)
+                facts = json.loads(saved.metadata()[_FACTS])
+                updates, indices = int(facts["updates"]), facts["parameters"]
+            state: dict[int, dict[str, torch.Tensor]] = {index: {} for index in indices}
+            for name, value in values.items():
+                shapes = [() if name == "step" else self._parameters[index].shape for index in indices]
+                parts = torch.split(value, [math.prod(shape) for shape in shapes])
+                for index, shape, part in zip(indices, shapes, parts, strict=True):
+                    state[index][name] = part.view(shape)
             self.weights.load(directory)
         self._updates = updates
         self._optimizer = self.new_optimizer()
