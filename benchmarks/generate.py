@@ -16,18 +16,16 @@ import argparse
 import asyncio
 import json
 import os
-import platform
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any
+
+from common import Side, find_smollm2, machine, save_micro, spread
 
 __all__ = ["main"]
 
@@ -57,21 +55,6 @@ class Setting:
     device: str = "cpu"
     dtype: str = "float32"
     bound: float
-
-
-def save_micro(directory: Path, seed: int) -> None:
-    """Write the micro model as a checkpoint is written."""
-    from artkit.backends.torch.base_model import MICRO, BaseModel, save_model
-
-    base = BaseModel.open(MICRO)
-    save_model(base.decoder(seed=seed), base.tokenizer, directory)
-
-
-def find_smollm2(directory: str) -> Path:
-    """The directory that was given, or the one in the cache."""
-    from artkit.backends.torch.smollm2 import smollm2_directory
-
-    return Path(directory) if directory else smollm2_directory()
 
 
 def artkit_side(setting: Setting) -> Generate:
@@ -148,58 +131,25 @@ def serve(side: str, setting: Setting) -> None:
         print(wall_s, cpu_s, flush=True)
 
 
-class Side:
-    """A process that generates with one setting."""
-
-    def __init__(self, side: str, setting: Setting) -> None:
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                __file__,
-                "--serve",
-                side,
-                json.dumps({**asdict(setting), "directory": str(setting.directory)}),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "OMP_WAIT_POLICY": "passive",
-                "HF_HUB_OFFLINE": "1",
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            },
-        )
-        self._input, self._output = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
-        self._read()
-
-    def __call__(self, requests: list[list[list[int]]], seed: int) -> tuple[float, float]:
-        """Wall and CPU seconds for some batches of prompts, one after the other."""
-        wall_s = cpu_s = 0.0
-        for prompts in requests:
-            self._input.write(json.dumps([prompts, seed]) + "\n")
-            self._input.flush()
-            wall, cpu = map(float, self._read().split())
-            wall_s, cpu_s = wall_s + wall, cpu_s + cpu
-        return wall_s, cpu_s
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        self._process.communicate()
-
-    def _read(self) -> str:
-        line = self._output.readline()
-        if not line:
-            sys.exit(f"a side ended with status {self._process.wait()}")
-        return line
+def generate_by(side: Side, requests: list[list[list[int]]], seed: int) -> tuple[float, float]:
+    """Wall and CPU seconds for some batches of prompts, one after the other."""
+    wall_s = cpu_s = 0.0
+    for prompts in requests:
+        side.write(json.dumps([prompts, seed]))
+        wall, cpu = map(float, side.read().split())
+        wall_s, cpu_s = wall_s + wall, cpu_s + cpu
+    return wall_s, cpu_s
 
 
 def measure(setting: Setting, seed: int, rounds: int, budget_s: float) -> dict[str, dict[str, dict[str, float]]]:
     """Both sides in turns, at each size of a batch; at least five rounds."""
     vocab = int(json.loads((setting.directory / "config.json").read_text(encoding="utf-8"))["vocab_size"])
     numbers = random.Random(seed)
-    sides = {name: Side(name, setting) for name in SIDES}
+    told = json.dumps({**asdict(setting), "directory": str(setting.directory)})
+    sides = {name: Side(__file__, "--serve", name, told) for name in SIDES}
     try:
+        for side in sides.values():
+            side.read()
         figures = {}
         for shared, batch in [(shared, batch) for shared in setting.shared for batch in setting.batches]:
             wall_s: dict[str, list[float]] = {name: [] for name in SIDES}
@@ -212,7 +162,7 @@ def measure(setting: Setting, seed: int, rounds: int, budget_s: float) -> dict[s
                     for _ in range(setting.repeats)
                 ]
                 for name in SIDES[:: -1 if number % 2 else 1]:
-                    wall, cpu = sides[name](requests, number + 1)
+                    wall, cpu = generate_by(sides[name], requests, number + 1)
                     if number >= 0:
                         wall_s[name].append(wall)
                         cpu_s[name].append(cpu)
@@ -235,11 +185,6 @@ def measure(setting: Setting, seed: int, rounds: int, budget_s: float) -> dict[s
 def ratio(seconds: dict[str, list[float]]) -> dict[str, float]:
     """How many times as long transformers took, round by round."""
     return spread([theirs / ours for ours, theirs in zip(seconds["artkit"], seconds["transformers"], strict=True)])
-
-
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {name: round(of(values), 3) for name, of in (("median", statistics.median), ("min", min), ("max", max))}
 
 
 def cpu_settings(micro: Path, smollm2: str | None, *, is_quick: bool) -> list[Setting]:
@@ -317,15 +262,7 @@ def main() -> None:
             if "group" not in name
         ),
         "seed": arguments.seed,
-        "machine": {
-            "python": platform.python_version(),
-            "torch": version("torch"),
-            "transformers": version("transformers"),
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-            "device": arguments.device,
-        },
+        "machine": {**machine("torch", "transformers"), "device": arguments.device},
     }
     print(json.dumps(result))
 

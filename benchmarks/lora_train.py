@@ -15,7 +15,7 @@ What counts as its work, in floating-point operations:
 The matmul rate is that of a square product with the same threads, measured after every micro-batch, so that a busy
 moment hits both.
 
-    python benchmarks/lora_train.py [--quick] [--seed N] [--smollm2 DIRECTORY] [--profile]
+    python benchmarks/lora_train.py [--quick] [--seed N] [--smollm2 [DIRECTORY]] [--profile]
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import random
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from common import find_smollm2, machine, spread
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
@@ -138,26 +138,26 @@ def step(learner: Learner, sequences: list[TokenSequence], multiply: Callable[[]
     return training, multiplying, products
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {name: round(of(values), 3) for name, of in (("median", statistics.median), ("min", min), ("max", max))}
-
-
 def main() -> None:
     """Measures, and prints one JSON line last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="stop within 50 s: 12 sequences a step")
     parser.add_argument("--seed", type=int, default=0, help="of adapters, ids and lengths (default 0)")
-    parser.add_argument("--smollm2", metavar="DIRECTORY", default="", help="the model; else from the user's cache")
+    parser.add_argument(
+        "--smollm2",
+        metavar="DIRECTORY",
+        nargs="?",
+        const="",
+        default="",
+        help="where SmolLM2-135M-Instruct is; without a directory, or left out, in the user's cache",
+    )
     parser.add_argument("--profile", action="store_true", help="print what one step spends its time on")
     arguments = parser.parse_args()
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before torch is imported
     import torch
 
-    from artkit.backends.torch.smollm2 import smollm2_directory
-
     torch.set_num_threads(os.cpu_count() or 1)
-    learner = open_learner(smollm2_directory(arguments.smollm2 or None), arguments.seed)
+    learner = open_learner(find_smollm2(arguments.smollm2), arguments.seed)
     decoder = learner.weights.decoder
     numbers, multiply = random.Random(arguments.seed), squares(arguments.seed)
     count = 12 if arguments.quick else 64
@@ -187,14 +187,7 @@ def main() -> None:
         "bound": BOUND,
         "within_bounds": statistics.median(shares) >= BOUND,
         "seed": arguments.seed,
-        "machine": {
-            "python": platform.python_version(),
-            "torch": version("torch"),
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-            "threads": torch.get_num_threads(),
-        },
+        "machine": {**machine("torch"), "threads": torch.get_num_threads()},
     }
     print(json.dumps(result))
 

@@ -1,35 +1,41 @@
-"""How long a GRPO step takes with the embedded backend, over HTTP, beside TRL's `GRPOTrainer` in process.
+"""How long a GRPO step takes with the embedded backend, beside TRL's `GRPOTrainer`, which has no HTTP.
 
 One step is: sample 8 groups of 8 replies, give each a reward, and take one optimiser step on all of them. Ours makes 64
-requests at once at the backend's endpoint, with artkit's own client, as a rollout would, builds ART's trajectories and
-trains, which saves a checkpoint; TRL's saves nothing. Both start from the same weights and see the same prompts, fresh
-ones in each round; replies end where the model ends them, and in a group no two rewards are the same, so every reply is
-trained on. Each side has a process of its own, because ART changes transformers' code; they run in turns, so that a
-busy moment hits both.
+requests at once, builds ART's trajectories and trains, which saves a checkpoint; TRL's saves nothing. The requests go
+to the backend's endpoint, with artkit's own client (`--route http`, the default on a CPU), or to the client that the
+backend hands out for its own process, which is what artkit's rollouts use there (`--route direct`, the default on a
+GPU). Both sides start from the same weights and see the same prompts, fresh ones in each round; replies end where the
+model ends them, and in a group no two rewards are the same, so every reply is trained on. Each side has a process of
+its own, because ART changes transformers' code; they run in turns, so that a busy moment hits both.
 
-    python benchmarks/train_step.py [--quick] [--seed N] [--model DIRECTORY] [--device cuda --dtype bfloat16] [--lora]
+The model is the micro model on a CPU, with 40 tokens of prompt and 16 of reply; on a GPU it is SmolLM2, in bfloat16,
+with 40 and up to 72. The bounds: at least as fast as TRL on a CPU, and ten times on a GPU.
 
-TRL is no requirement of artkit: `pip install trl`.
+    python benchmarks/train_step.py [--quick] [--seed N] [--smollm2 [DIRECTORY]] [--device cuda] [--lora]
+                                    [--route http|direct]
+
+TRL is no requirement of artkit: `pip install "trl==1.16"`.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import importlib.util
 import json
 import os
-import platform
 import random
-import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import TYPE_CHECKING, Any, cast
+
+from common import Side, find_smollm2, machine, save_micro, spread
+
+if TYPE_CHECKING:
+    from artkit.transport import SamplingClient
 
 __all__ = ["main"]
 
@@ -38,7 +44,28 @@ MEMBERS = 8
 LEARNING_RATE = 1e-5
 SIDES = ("artkit", "trl")
 WARM_UP = 2
-BOUNDS = {"cpu": 1.0, "cuda": 10.0}
+TRL = "trl==1.16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What a device is measured with unless it is told otherwise.
+
+    Attributes:
+        completion: The most tokens of a reply.
+        bound: How many times as fast as TRL ours has to be.
+    """
+
+    dtype: str
+    route: str
+    completion: int
+    bound: float
+
+
+PRESETS = {
+    "cpu": Preset(dtype="float32", route="http", completion=16, bound=1.0),
+    "cuda": Preset(dtype="bfloat16", route="direct", completion=72, bound=10.0),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +77,7 @@ class Setting:
         base_model: What ours is told to train: the directory, or the name of the micro model, which is in it.
         prompts: For each round, the user's message of each group.
         completion: The most tokens of a reply.
+        route: How ours samples: `http`, or `direct`.
         lora: The adapters in peft's words, those of `LoraSettings()`; None trains all parameters.
         threads: Of PyTorch, on a CPU.
     """
@@ -60,6 +88,7 @@ class Setting:
     completion: int
     device: str
     dtype: str
+    route: str
     lora: dict[str, Any] | None
     seed: int
     threads: int
@@ -96,7 +125,9 @@ async def _artkit_steps(setting: Setting) -> None:
                 report_metrics=[],
             )
             await model.register(backend)
-            client = OpenAISamplingClient(model)
+            client: SamplingClient = (
+                OpenAISamplingClient(model) if setting.route == "http" else backend.sampling_client(model)
+            )
 
             async def play(name: str, text: str, seed: int, reward: float) -> art.Trajectory:
                 messages: list[Any] = [{"role": "user", "content": text}]
@@ -229,58 +260,6 @@ class Answers:
         print(wall_s, cpu_s, tokens, file=self._output, flush=True)
 
 
-class Side:
-    """A process that takes steps."""
-
-    def __init__(self, side: str, setting: Setting) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", side],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            env={
-                **os.environ,
-                "OMP_WAIT_POLICY": "passive",
-                "HF_HUB_OFFLINE": "1",
-                "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            },
-        )
-        self._input, self._output = cast("IO[str]", self._process.stdin), cast("IO[str]", self._process.stdout)
-        self._write(json.dumps(asdict(setting)))
-
-    def wait(self) -> None:
-        """Until it can begin."""
-        self._read()
-
-    def step(self) -> tuple[float, float, int]:
-        """Wall and CPU seconds of one step, and how many tokens it trained on."""
-        self._write("")
-        wall_s, cpu_s, tokens = self._read().split()
-        return float(wall_s), float(cpu_s), int(tokens)
-
-    def close(self) -> None:
-        """End the process and wait for it."""
-        self._process.communicate()
-
-    def _write(self, line: str) -> None:
-        self._input.write(line + "\n")
-        self._input.flush()
-
-    def _read(self) -> str:
-        line = self._output.readline()
-        if not line:
-            sys.exit(f"a side ended with status {self._process.wait()}")
-        return line
-
-
-def save_micro(directory: Path, seed: int) -> None:
-    """Write the micro model as a checkpoint is written."""
-    from artkit.backends.torch.base_model import MICRO, BaseModel, save_model
-
-    base = BaseModel.open(MICRO)
-    save_model(base.decoder(seed=seed), base.tokenizer, directory)
-
-
 def adapters() -> dict[str, Any]:
     """What ours trains by default; here, because the other side's process must not load ART."""
     from artkit.backends.torch import LoraSettings
@@ -311,17 +290,20 @@ def make_prompts(directory: Path, rounds: int, tokens: int, seed: int) -> list[l
 
 def measure(setting: Setting, budget_s: float) -> dict[str, Any]:
     """Both sides in turns; at least five rounds."""
-    sides = {name: Side(name, setting) for name in SIDES}
+    sides = {name: Side(__file__, "--serve", name) for name in SIDES}
     wall_s: dict[str, list[float]] = {name: [] for name in SIDES}
     cpu_s: dict[str, list[float]] = {name: [] for name in SIDES}
     tokens: dict[str, list[float]] = {name: [] for name in SIDES}
     try:
         for side in sides.values():
-            side.wait()
+            side.write(json.dumps(asdict(setting)))
+        for side in sides.values():
+            side.read()
         started = time.monotonic()
         for number in range(-WARM_UP, len(setting.prompts) - WARM_UP):
             for name in SIDES[:: -1 if number % 2 else 1]:
-                wall, cpu, count = sides[name].step()
+                sides[name].write("")
+                wall, cpu, count = map(float, sides[name].read().split())
                 if number >= 0:
                     wall_s[name].append(wall)
                     cpu_s[name].append(cpu)
@@ -343,9 +325,36 @@ def ratio(seconds: dict[str, list[float]]) -> dict[str, float]:
     return spread([theirs / ours for ours, theirs in zip(seconds["artkit"], seconds["trl"], strict=True)])
 
 
-def spread(values: Sequence[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {name: round(of(values), 4) for name, of in (("median", statistics.median), ("min", min), ("max", max))}
+def parse() -> argparse.Namespace:
+    """The arguments, with the defaults of the device; ends the program where something is missing."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="stop within 50 s, with the micro model")
+    parser.add_argument("--seed", type=int, default=0, help="of weights, prompts and samples (default 0)")
+    parser.add_argument(
+        "--smollm2",
+        metavar="DIRECTORY",
+        nargs="?",
+        const="",
+        help="measure SmolLM2-135M-Instruct in place of the micro model; without a directory, from the user's cache",
+    )
+    parser.add_argument("--device", choices=tuple(PRESETS), default="cpu", help="cuda measures SmolLM2 (default cpu)")
+    parser.add_argument("--dtype", choices=("float32", "bfloat16"), help="float32 on a CPU, bfloat16 on a GPU")
+    parser.add_argument("--route", choices=("http", "direct"), help="http on a CPU, direct on a GPU")
+    parser.add_argument("--lora", action="store_true", help="train adapters, on both sides")
+    parser.add_argument("--prompt", type=int, default=40, help="tokens of a prompt (default 40)")
+    parser.add_argument("--completion", type=int, help="most tokens of a reply: 16 on a CPU, 72 on a GPU")
+    arguments = parser.parse_args()
+    preset = PRESETS[arguments.device]
+    for name in ("dtype", "route", "completion"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, getattr(preset, name))
+    if arguments.device == "cuda" and arguments.smollm2 is None:
+        arguments.smollm2 = ""
+    if importlib.util.find_spec("trl") is None:
+        sys.exit(f'TRL is not installed: pip install "{TRL}"')
+    if arguments.lora and importlib.util.find_spec("peft") is None:
+        sys.exit('peft, which TRL trains adapters with, is not installed: pip install "artkit-rl[smollm2]"')
+    return arguments
 
 
 def main() -> None:
@@ -354,64 +363,46 @@ def main() -> None:
         setting = Setting(**json.loads(sys.stdin.readline()))
         (serve_artkit if sys.argv[2] == "artkit" else serve_trl)(setting)
         return
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="stop within 50 s, with the micro model")
-    parser.add_argument("--seed", type=int, default=0, help="of weights, prompts and samples (default 0)")
-    parser.add_argument("--model", metavar="DIRECTORY", help="a Hugging Face directory in place of the micro model")
-    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--dtype", choices=("float32", "bfloat16"), default="float32")
-    parser.add_argument("--lora", action="store_true", help="train adapters, on both sides")
-    parser.add_argument("--prompt", type=int, default=40, help="tokens of a prompt (default 40)")
-    parser.add_argument("--completion", type=int, default=16, help="most tokens of a reply (default 16)")
-    arguments = parser.parse_args()
+    arguments = parse()
     budget_s, rounds = (10.0, 15) if arguments.quick else (60.0, 50)
+    is_micro = arguments.smollm2 is None
 
     with tempfile.TemporaryDirectory() as temporary:
-        directory = Path(arguments.model or temporary)
-        if arguments.model is None:
+        directory = Path(temporary) if is_micro else find_smollm2(arguments.smollm2)
+        if is_micro:
             save_micro(directory, arguments.seed)
         setting = Setting(
             directory=str(directory),
-            base_model=arguments.model or "artkit/micro",
+            base_model="artkit/micro" if is_micro else str(directory),
             prompts=make_prompts(directory, WARM_UP + rounds, arguments.prompt, arguments.seed),
             completion=arguments.completion,
             device=arguments.device,
             dtype=arguments.dtype,
+            route=arguments.route,
             lora=adapters() if arguments.lora else None,
             seed=arguments.seed,
-            threads=1 if arguments.model is None else os.cpu_count() or 1,
+            threads=1 if is_micro else os.cpu_count() or 1,
         )
         figures = measure(setting, budget_s)
-    key = "train_step_speed_vs_trl" + ("_cuda" if arguments.device == "cuda" else "")
+    ratios, bound = figures.pop("ratio"), PRESETS[arguments.device].bound
     result = {
         "benchmark": "train_step",
-        key: figures.pop("ratio"),
-        "bound": BOUNDS[arguments.device],
+        "train_step_speed_vs_trl" + ("_cuda" if arguments.device == "cuda" else ""): ratios,
+        "bound": bound,
+        "within_bounds": ratios["median"] >= bound,
         **figures,
         "sequences": GROUPS * MEMBERS,
         "prompt_tokens": arguments.prompt,
         "completion_tokens": arguments.completion,
-        "model": arguments.model and Path(arguments.model).name,
+        "model": "micro" if is_micro else "smollm2",
+        "device": arguments.device,
         "dtype": arguments.dtype,
+        "route": arguments.route,
         "lora": arguments.lora,
         "seed": arguments.seed,
-        "machine": {
-            "python": platform.python_version(),
-            **{name: version_of(name) for name in ("torch", "transformers", "trl", "openpipe-art")},
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine("torch", "transformers", "trl", "openpipe-art"),
     }
     print(json.dumps(result))
-
-
-def version_of(name: str) -> str | None:
-    """The version of an installed distribution; None where it was put on the path without its metadata."""
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return None
 
 
 if __name__ == "__main__":

@@ -86,14 +86,14 @@ async def main(options: argparse.Namespace) -> RunReport:
     # The same for every seed: which tasks are held out follows from their ids.
     tasks = [task for dataset in TASKS for task in tasks_of(dataset, options.tasks)]
     train, held_out = split_scenarios(tasks, validation=0.2, stratify_by=lambda task: task.dataset)
-    by_dataset = {dataset: [task for task in train if task.dataset == dataset] for dataset in TASKS}
+    mixture = {dataset: ([task for task in train if task.dataset == dataset], 1) for dataset in TASKS}
 
     play = Rollout(SingleTurnEnvironment, sampling=Sampling(seed=options.seed, max_completion_tokens=16))
     trainer = Trainer(
         model=model,
         backend=backend,
         rollout=TaskRollout(dict.fromkeys(TASKS, play), lambda task: task.dataset),
-        train=ScenarioMixture({dataset: (tasks, 1) for dataset, tasks in by_dataset.items()}, seed=options.seed),
+        train=ScenarioMixture(mixture, seed=options.seed),
         reward=ProgrammaticReward(is_right),
         validation=Validation(
             held_out, schedule=AtStart() | Every(options.validate_every) | AtEnd(), max_scenarios=options.held_out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import types
@@ -25,10 +26,23 @@ def python_blocks(text: str) -> list[str]:
 
 def marked(path: Path) -> object:
     text = path.read_text()
-    needs = {"artkit.backends.torch": pytest.mark.torch, "artkit.environments.adapters": pytest.mark.worlds}
+    needs = {
+        "artkit.backends.torch": pytest.mark.torch,
+        "artkit.backends.torch.smollm2": pytest.mark.smollm2,
+        "artkit.environments.adapters": pytest.mark.worlds,
+    }
     return pytest.param(
         path, id=str(path.relative_to(ROOT)), marks=[mark for name, mark in needs.items() if name in text]
     )
+
+
+def _cache(directory: Path) -> Path:
+    """An empty cache of the user, but for a model that a developer has converted already."""
+    cache = directory / "cache"
+    if model := os.environ.get("ARTKIT_SMOLLM2"):
+        (cache / "artkit").mkdir(parents=True)
+        (cache / "artkit" / "smollm2-135m-instruct").symlink_to(Path(model).absolute())
+    return cache
 
 
 @pytest.mark.parametrize("path", [marked(path) for path in PAGES if python_blocks(path.read_text())])
@@ -38,6 +52,7 @@ def test_the_python_on_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pyte
     page = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", page)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(_cache(tmp_path)))
 
     for block in python_blocks(path.read_text()):
         exec(compile(block, str(path), "exec"), page.__dict__)
