@@ -12,6 +12,7 @@ from artkit.bridge.checkpoints import (
     saved_steps,
     served_steps,
     step_of_checkpoint,
+    step_of_name,
     storage_dir,
     storage_dir_on,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "saved_steps",
     "served_steps",
     "step_of_checkpoint",
+    "step_of_name",
     "storage_dir",
     "storage_dir_on",
     "sync_to_disk",

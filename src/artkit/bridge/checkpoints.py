@@ -22,6 +22,7 @@ __all__ = [
     "saved_steps",
     "served_steps",
     "step_of_checkpoint",
+    "step_of_name",
     "storage_dir",
     "storage_dir_on",
 ]
@@ -103,13 +104,24 @@ def served_steps(backend: Any, model: art.TrainableModel[Any, Any]) -> frozenset
     That is the step in the model's inference name of the moment, as ART's backends and the embedded one write it, and
     those that ART's local backend has leased.
     """
-    steps = {int(number) for number in re.findall(r"(?:@|:step)(\d+)$", model.get_inference_name())}
+    named = step_of_name(model.get_inference_name())
+    steps = set() if named is None else {named}
     leases = getattr(backend, "_adapter_leases", {})
     # 0.5.23 keys them by project and storage name, 0.5.18 by the model's name.
     for key in (model.name, (model.project, getattr(model, "run_name", None) or model.name)):
         if (manager := leases.get(key)) is not None:
             steps |= manager.active_steps()
     return frozenset(steps)
+
+
+def step_of_name(inference_name: str) -> int | None:
+    """Return the step in an inference name, as ART's backends and the embedded one write it; None where it has none.
+
+    >>> step_of_name("agent@12"), step_of_name("wandb-artifact:///me/project/agent:step3"), step_of_name("agent")
+    (12, 3, None)
+    """
+    found = re.search(r"(?:@|:step)(\d+)$", inference_name)
+    return None if found is None else int(found[1])
 
 
 def can_delete_checkpoints(backend: Any) -> bool:

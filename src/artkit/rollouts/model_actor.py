@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from artkit.bridge.safe_values import safe_number
 from artkit.environments.action import parse_arguments, written_calls
+from artkit.rollouts.asked import note_asked
 from artkit.transport import RetryPolicy, SamplingRequest, complete_with_retry
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ class ModelActor:
         self._episode = episode
         self._name = model.get_inference_name()
         self._trainable = model.trainable
+        if self._trainable:
+            note_asked(episode.scenario.id, self._name)
         self._sampling = sampling
         self._request_timeout_s = request_timeout_s
         self._failure_policy = failure_policy

@@ -23,7 +23,8 @@ _END: Any = object()
 class ScenarioStream(Generic[ItemT]):
     """An open-ended source: it has no epochs, and need not end.
 
-    Nothing is read ahead, so a source may choose the next scenario by what was learned from the last. `next` of a
+    Nothing is read ahead of what is played, so a source may choose the next scenario by what was learned from the last;
+    with `max_staleness` the rollouts of the next steps, and so their scenarios, come before that is known. `next` of a
     synchronous source runs in a thread of the stream's own: it may wait for a disk or a network without holding up the
     rollouts, and it is always the same thread, which a generator over a database connection needs.
 

@@ -103,8 +103,13 @@ class Feed:
     @contextlib.asynccontextmanager
     async def reader(self, start: Cursor) -> AsyncIterator[Reader]:
         """Open the data at `start`."""
-        async with contextlib.aclosing(self._one_by_one(start)) as source:
-            yield Reader(source, start)
+        source = self._one_by_one(start)
+        reader = Reader(source, start, "the data" if isinstance(self.source, ScenarioOrder) else repr(self.source))
+        try:
+            yield reader
+        finally:
+            if not reader.is_reading:  # else it does not heed that it was cancelled, and cannot be closed either
+                await source.aclose()
 
     async def _one_by_one(self, start: Cursor) -> AsyncGenerator[ScenarioBatch[Any]]:
         if isinstance(self.source, ScenarioOrder):

@@ -17,7 +17,7 @@ from artkit.rollouts import GatheredGroups, gather_groups
 from artkit.rollouts.failure_budget import allowed_failures
 from artkit.tracking import Warned
 from artkit.training.failure_window import causes_of
-from artkit.training.policy_steps import stamp
+from artkit.training.policy_steps import PolicySteps
 
 if TYPE_CHECKING:
     import art
@@ -116,7 +116,7 @@ class FilledBatch:
         """Return how many more scenarios to play, `budget` at most.
 
         As many as will fill the batch if groups are dropped as often as so far, but no more than could be trained on
-        in this batch and the next: what is left over is never older than one step.
+        in this batch and the next: what is left over waits for one step of training, and for no second one.
         """
         missing = self.size - len(self.carried) - len(self.passed)
         counts = self.sampled.counts
@@ -134,9 +134,13 @@ class Filler:
         parts: What the run is made of.
         rows: Knows where recordings are.
         tell: Who is told.
+
+    Attributes:
+        steps: Knows which steps of the policy are sampled from.
     """
 
     def __init__(self, parts: Parts, rows: RowWriter, tell: Broadcast) -> None:
+        self.steps = PolicySteps()
         self._parts = parts
         self._rows = rows
         self._tell = tell
@@ -161,7 +165,7 @@ class Filler:
         Args:
             index: Its number.
             reader: Reads the data.
-            step: Says the step of the weights that are sampled from; each group is stamped with it.
+            step: Says the step of the run; groups are stamped with what they were sampled from.
 
         Raises:
             AllRolloutsFailedError: Every rollout failed, or more of the step's than `max_exceptions`.
@@ -188,10 +192,11 @@ class Filler:
         try:
             while wanted > 0 and (drawn := await reader.take(wanted)) is not None:
                 began_s = time.monotonic()  # what the data takes to come is no time of the rollouts
-                sampled_from = step()
-                batch.take(drawn, reader.cursor, await self._gather(batch, drawn.items, left_s))
-                stamp(batch.sampled.groups[-len(drawn.items) :], first=sampled_from, last=step())
-                batch.sort(self._filter(batch.sampled.groups[-len(drawn.items) :]))
+                with self.steps.playing(step) as stamp:
+                    gathered = await self._gather(batch, drawn.items, left_s)
+                stamp(gathered.groups)
+                batch.take(drawn, reader.cursor, gathered)
+                batch.sort(self._filter(gathered.groups))
                 left_s -= time.monotonic() - began_s
                 wanted = batch.wanted(budget) if left_s > 0 else 0
                 budget -= wanted

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from artkit.tracking.wording import counted
 from artkit.training.preflight import warnings_of
 from artkit.training.validating import rollouts_per_scenario
 
@@ -45,7 +46,7 @@ class Plan:
         size = f"{settings.groups_per_step} groups x {settings.rollouts_per_group} rollouts"
         backend = type(parts.backend).__name__
         refill = f"; up to {settings.max_extra_groups} more groups a step" if settings.max_extra_groups else ""
-        ahead = f"; rollouts up to {settings.max_staleness} steps ahead of training" if settings.max_staleness else ""
+        ahead = f"; rollouts up to {counted(settings.lead, 'step')} ahead of training" if settings.lead else ""
         lines = [
             f"train: {data}, {steps} steps of {size} on {backend}, learning rate {settings.learning_rate:g}{ahead}",
             f"reward: {_name(parts.reward)}; filter: {parts.filters!r}{refill}",

@@ -58,6 +58,11 @@ def warnings_of(parts: Parts) -> Iterator[str]:
         yield "rollouts_per_group=1: a group of one has advantage 0, so nothing will be learned; give at least 2"
     if parts.settings.max_extra_groups and parts.filters is None:
         yield f"max_extra_groups={parts.settings.max_extra_groups} does nothing: with filters=None no group is dropped"
+    if parts.settings.max_staleness and not parts.settings.lead:
+        yield (
+            "max_staleness=1 overlaps nothing: what max_extra_groups leaves over is trained on one step later, which "
+            "takes that step; give max_staleness=2"
+        )
     for task, rollout in rollouts_of(parts.rollout).items():
         sampling = rollout.sampling
         if sampling.temperature != 1 or sampling.top_p != 1:

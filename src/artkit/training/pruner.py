@@ -11,6 +11,8 @@ from artkit.tracking import CheckpointsPruned, Warned
 from artkit.training.pruning import prune
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from artkit.training.broadcast import Broadcast
     from artkit.training.parts import Parts
     from artkit.training.run_state import RunState
@@ -24,10 +26,12 @@ class Pruner:
     Args:
         parts: What the run is made of.
         tell: Who is told.
+        sampled_from: Says which steps rollouts that are being played may ask, given the newest.
     """
 
-    def __init__(self, parts: Parts, tell: Broadcast) -> None:
+    def __init__(self, parts: Parts, tell: Broadcast, sampled_from: Callable[[int], frozenset[int]]) -> None:
         self._parts = parts
+        self._sampled_from = sampled_from
         self._tell = tell
         self._history = MetricHistory()
         self._is_refused = False
@@ -50,7 +54,7 @@ class Pruner:
                 parts.model,
                 policy,
                 self._history,
-                in_use=parts.in_use(state.step) | state.unranked,
+                in_use=parts.in_use(state.step) | self._sampled_from(state.step) | state.unranked,
                 since_step=state.initial_step + 1 if has_earlier_run else 0,
             )
         except CheckpointError as error:

@@ -16,7 +16,7 @@ __all__ = ["add_counts", "batch_counts", "is_own_metric", "partial_counts", "rew
 
 _OWN = frozenset({"batch_index", "epoch", "error_rate", "recovered", "scenarios", "scored_share", "truncated_rate"})
 _OWN |= {"loop_blocked_max_s", "reward_high", "reward_incomplete", "reward_low", "reward_se"}
-_OWN_PREFIXES = ("groups_", "pass@", "reward_of_", "reward_vs_", "rollouts_")
+_OWN_PREFIXES = ("groups_", "pass@", "policy_age_", "reward_of_", "reward_vs_", "rollouts_")
 
 
 def is_own_metric(name: str) -> bool:

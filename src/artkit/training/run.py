@@ -73,8 +73,8 @@ class Run:
         self._tell = tell
         self._failures = FailureWindow(parts.settings.max_failure_rate, parts.settings.max_recent_failures)
         self.rows = RowWriter(parts)
-        self._prune = Pruner(parts, tell)
         self._filler = Filler(parts, self.rows, tell)
+        self._prune = Pruner(parts, tell, self._filler.steps.in_use)
         weights = parts.reward.weights if isinstance(parts.reward, WeightedReward) else {}
         self._watch = RewardWatch(weights)
         self._history = MetricHistory()
@@ -96,7 +96,7 @@ class Run:
         for event in recovered.untold:
             self._tell(event)
         for text in (*self._warnings, *recovered.notes):
-            self._tell(Warned(text=text))
+            self._warn(text)
 
         self._filler.restore(ledger.state)
         began_after = ledger.state.batch
@@ -133,9 +133,10 @@ class Run:
                 self._filler,
                 reader,
                 first=begun.next_index,
-                # What a batch leaves over is trained on one step later.
-                lead=max(settings.max_staleness - bool(settings.max_extra_groups), 0),
+                lead=settings.lead,
                 step=lambda: self.ledger.state.step,
+                is_stopping=lambda: self._stop.reason is not None,
+                warn=self._warn,
                 most=None if settings.max_steps is None else settings.max_steps - begun.trained,
             ) as ahead,
         ):
@@ -148,7 +149,7 @@ class Run:
                 began_s = time.monotonic()
                 batch = await ahead.next()
                 if batch is None:
-                    return self._finished()
+                    return self._stop.reason or self._finished()
                 reason = await self._batch(batch, began_s)
                 del batch  # or its episodes would stay in memory while the next ones are played
                 if reason is not None:
@@ -167,10 +168,9 @@ class Run:
         self.counts.update(counts)
         self._failures.note(gathered)
         if gathered.counts.failures:
-            text = f"batch {batch.index}: {gathered.counts}: {causes_of(gathered)}"
-            self._tell(Warned(text=text))
+            self._warn(f"batch {batch.index}: {gathered.counts}: {causes_of(gathered)}")
         for text in self._watch.note(gathered.groups):
-            self._tell(Warned(text=text))
+            self._warn(text)
         if batch.is_unscored:
             self._note_unscored(counts)
             return None
@@ -194,7 +194,7 @@ class Run:
             if ledger.state.trained:
                 await self._validate(ledger.progress())
             return self._reason_to_stop()
-        ages = policy_ages(trainable, ledger.state.step) if self._parts.settings.max_staleness else {}
+        ages = policy_ages(trainable, ledger.state.step, most=self._parts.settings.max_policy_age, warn=self._warn)
         trained = await self._train_on(trainable, batch.index)
         trained = dataclasses.replace(trained, metrics={**trained.metrics, **ages})
         if (held_up := gathered.held_up) is not None:
@@ -247,11 +247,9 @@ class Run:
         if result.step < before:
             raise BackendError(went, "see its log; the episodes of this batch are in the recording")
         if result.step > before + 1:
-            self._tell(
-                Warned(
-                    text=f"{went}: a training that a session began before it was killed may have finished late, and "
-                    "its batch was trained on twice"
-                )
+            self._warn(
+                f"{went}: a training that a session began before it was killed may have finished late, and its batch "
+                "was trained on twice"
             )
         return Trained(
             index=index,
@@ -259,6 +257,9 @@ class Run:
             metrics=self.rows.clean(result.metrics),
             not_finite=not_finite(result.metrics),
         )
+
+    def _warn(self, text: str) -> None:
+        self._tell(Warned(text=text))
 
     def _reason_to_stop(self) -> str | None:
         state, stop_when = self.ledger.state, self._parts.stop_when
@@ -281,8 +282,7 @@ class Run:
         if missing and self.ledger.state.validated and not self._has_named_unlogged:
             self._has_named_unlogged = True
             logged = ", ".join(sorted(name for name in self._history.metrics() if name.startswith("val/")))
-            text = f"{stop_when!r} reads {', '.join(missing)}, which was not logged; validation logged {logged}"
-            self._tell(Warned(text=text))
+            self._warn(f"{stop_when!r} reads {', '.join(missing)}, which was not logged; validation logged {logged}")
 
 
 def _last(count: int) -> str:

@@ -31,7 +31,8 @@ class TrainerSettings(BaseModel):
         num_epochs: Passes over the scenarios, counted over the whole run; no meaning for an open-ended source.
         max_steps: Trained steps of the whole run, resumes included. None means no limit.
         seed: Of the order of the scenarios, and of what validation samples.
-        max_concurrent: Rollouts in flight at once, over all groups.
+        max_concurrent: Rollouts in flight at once, over all groups; with `max_staleness`, a validation and what is
+            played ahead beside it have so many each.
         step_timeout_s: How long the rollouts of one step may play, in seconds: those that still do then end as
             `timeout` with the turns so far, and the step goes on with what there is. None means no limit.
         max_exceptions: How many rollouts of one step, or of one validation, may fail before the run stops; strictly
@@ -42,16 +43,16 @@ class TrainerSettings(BaseModel):
         max_recent_failures: The run stops when more than so many of these failed or could not be scored, also before
             there are 100. None leaves it to the share.
         max_extra_groups: How many further scenarios of the epoch may be played in one step to replace groups that the
-            filters dropped. What then is left over is trained on in the next step, one step after it was sampled, also
-            with `max_staleness=0`.
+            filters dropped. What then is left over is trained on in the next step, so it is one step older than the
+            weights then, also with `max_staleness=0`.
         max_empty_steps: So many batches in a row with nothing to learn from stop the run.
         stop_on_collapse: Whether a run over shuffled scenarios stops when an absolute reward has risen well above where
             it began, then suddenly falls below that and stays there (`RewardCollapse()`).
         check_environment: Whether short episodes are played before the run, without a model, to find out whether the
             environment replays (`check_environment(…, quick=True)`, which takes about 2 s at most).
         max_staleness: How many steps older than the weights an episode may be when it is trained on. 0 plays, then
-            trains, then plays; with 1 or more, the rollouts of the next steps are played while a step trains.
-            Groups left over by `max_extra_groups` count as a step older.
+            trains, then plays; with 1 or more, the rollouts of the next steps are played while a step trains. With
+            `max_extra_groups` what is left over takes one of these steps, so there 2 is the least that overlaps.
         train_options: Further keyword arguments of the backend's `train`, checked against its signature.
 
     Raises:
@@ -78,8 +79,18 @@ class TrainerSettings(BaseModel):
     max_empty_steps: int = Field(default=3, ge=1)
     stop_on_collapse: bool = True
     check_environment: bool = True
-    max_staleness: int = Field(default=0, ge=0)
+    max_staleness: int = Field(default=0, ge=0, strict=True)
     train_options: Mapping[str, Any] = Field(default_factory=dict)
+
+    @property
+    def lead(self) -> int:
+        """How many steps the rollouts may be ahead of training: what is left over takes one step of `max_staleness`."""
+        return max(self.max_staleness - bool(self.max_extra_groups), 0)
+
+    @property
+    def max_policy_age(self) -> int:
+        """How many steps older than the weights what is trained on may be, by `max_staleness` or as surplus."""
+        return self.lead + bool(self.max_extra_groups)
 
     @field_validator("max_exceptions")
     @classmethod
