@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,11 @@ from artkit import (
     KeepLatest,
     Limits,
     ProgrammaticReward,
+    PromptScenario,
     Rollout,
     Sampling,
     ScenarioOrder,
+    ScenarioStream,
     StepResult,
     Trainer,
     TrainerSettings,
@@ -27,6 +31,7 @@ from artkit import (
 from artkit.errors import ConfigurationError
 from artkit.testing import DiaryBackend, Reply
 from artkit.tracking import Warned
+from artkit.training import ahead
 
 AHEAD = {"groups_per_step": 1, "max_staleness": 1, "check_environment": False}
 
@@ -149,9 +154,15 @@ def test_a_staleness_that_is_no_whole_number_is_refused(value: object) -> None:
 async def test_sigterm_begins_nothing_more(workshop: Any) -> None:
     """What is begun then is paid for and thrown away."""
     workshop.answers.replies = {"00": [Reply("0", delay_s=0.2), Reply("1", delay_s=0.2)]}
-    run = asyncio.create_task(
-        workshop.trainer(train=order(workshop, "00", "01", "02"), settings={**AHEAD, "max_staleness": 3}).run()
-    )
+    read: list[str] = []
+
+    async def source() -> AsyncIterator[PromptScenario]:
+        for name in ("00", "01", "02"):
+            read.append(name)
+            yield workshop.scenarios(name)[0]
+
+    settings = {**AHEAD, "max_staleness": 3, "max_steps": 3}
+    run = asyncio.create_task(workshop.trainer(train=ScenarioStream(source()), settings=settings).run())
     while "00" not in workshop.answers.asked:  # noqa: ASYNC110  # a fact of the server
         await asyncio.sleep(0.005)
     signal.raise_signal(signal.SIGTERM)
@@ -159,7 +170,33 @@ async def test_sigterm_begins_nothing_more(workshop: Any) -> None:
 
     assert report.reason == "stopped: SIGTERM"
     assert workshop.trained_ids() == [["00"]]
-    assert set(workshop.answers.asked) == {"00"}
+    assert read == ["00"]
+
+
+async def test_a_source_that_does_not_heed_its_cancellation_is_given_up_and_named(
+    workshop: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run is over; a queue that is asked again and again would hold it for ever."""
+    monkeypatch.setattr(ahead, "_PATIENCE_S", 0.05)
+    is_over = asyncio.Event()
+
+    async def source() -> AsyncIterator[PromptScenario]:
+        for name in ("00", "01"):
+            yield workshop.scenarios(name)[0]
+        while not is_over.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await is_over.wait()
+
+    report = await workshop.trainer(
+        train=ScenarioStream(source()),
+        settings={**AHEAD, "max_steps": 9},
+        stop_when=lambda progress, metrics: "enough" if progress.step == 2 else None,
+    ).run()
+    is_over.set()
+
+    assert report.reason == "stopped: enough"
+    [text] = [event.text for event in workshop.told.of(Warned) if "is given up" in event.text]
+    assert text.startswith("ScenarioStream(")
 
 
 async def test_a_failure_ahead_is_a_note_where_training_fails_too(workshop: Any) -> None:
