@@ -30,10 +30,12 @@ def turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
             lambda x: functional.rms_norm(x, (8,), random(8, seed=1), 1e-5),
         ),
         (
-            lambda x: rotated(x[None], (random(1, 5, 1, 4, seed=1), random(1, 5, 1, 4, seed=2))),
-            lambda x: turned(x[None], random(1, 5, 1, 4, seed=1), random(1, 5, 1, 4, seed=2)),
+            lambda x: rotated(x[None], (random(1, 5, 1, 4, seed=1), random(1, 5, 1, 4, seed=2)), 2),
+            lambda x: torch.cat(
+                (turned(x[None, :, :2], random(1, 5, 1, 4, seed=1), random(1, 5, 1, 4, seed=2)), x[None, :, 2:]), dim=2
+            ),
         ),
-        (lambda x: gated(x, 2 * x), lambda x: functional.silu(x) * 2 * x),
+        (gated, lambda x: functional.silu(x[..., :4]) * x[..., 4:]),
     ],
     ids=["normed", "rotated", "gated"],
 )

@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from artkit.backends.torch import LoraSettings, TorchBackend
 from artkit.backends.torch.base_model import BaseModel
-from artkit.backends.torch.lora import LoraLinear, adapters_of, merged, with_adapters
+from artkit.backends.torch.lora import merged, with_adapters
 from artkit.backends.torch.lora_settings import LINEAR_LAYERS
 from artkit.errors import ConfigurationError
 
@@ -47,7 +47,7 @@ def drawn(base: Any, settings: LoraSettings = LORA) -> Any:
     """Adapters that change something."""
     decoder = adapted(base, settings)
     with torch.no_grad():
-        for value in adapters_of(decoder).values():
+        for value in decoder.adapters.by_name().values():
             value.normal_(std=0.1, generator=torch.Generator().manual_seed(1))
     return decoder
 
@@ -60,7 +60,7 @@ def test_training_starts_at_the_base_model(base: Any) -> None:
 def test_what_is_served_computes_what_is_trained(base: Any) -> None:
     """Merging adds the same adapters in another order."""
     decoder = drawn(base)
-    served = merged(base, adapters_of(decoder), LORA.scale)
+    served = merged(base, decoder.adapters.by_name(), LORA.scale)
 
     torch.testing.assert_close(served(IDS, PLACES), decoder(IDS, PLACES), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(served(IDS, PLACES), base(IDS, PLACES), atol=1e-2)
@@ -69,20 +69,20 @@ def test_what_is_served_computes_what_is_trained(base: Any) -> None:
 def test_what_is_served_shares_what_adapters_leave_alone(base: Any) -> None:
     """Embeddings are most of a small model, and several steps are in memory."""
     settings = LoraSettings(target_modules=("q_proj", "v_proj"))
-    served = merged(base, adapters_of(drawn(base, settings)), settings.scale).state_dict()
+    served = merged(base, drawn(base, settings).adapters.by_name(), settings.scale).state_dict()
 
     copied = {name for name, value in base.state_dict().items() if value.data_ptr() != served[name].data_ptr()}
-    assert {name.split(".")[-2] for name in copied} == {"q_proj", "v_proj"}
+    assert {name.split(".")[-2] for name in copied} == {"q_proj", "k_proj", "v_proj"}
 
 
 def test_what_is_served_does_not_follow_the_training(base: Any) -> None:
     """Replies in the making keep the weights that they began with."""
     decoder = drawn(base)
-    served = merged(base, adapters_of(decoder), LORA.scale)
+    served = merged(base, decoder.adapters.by_name(), LORA.scale)
     before = served(IDS, PLACES)
 
     with torch.no_grad():
-        for value in adapters_of(decoder).values():
+        for value in decoder.adapters.by_name().values():
             value.add_(1.0)
 
     assert torch.equal(served(IDS, PLACES), before)
@@ -97,8 +97,8 @@ def test_only_adapters_are_trained(base: Any) -> None:
         torch.autograd.backward(loss)
 
     gradients = {name for name, value in decoder.named_parameters() if value.grad is not None}
-    assert gradients == set(adapters_of(decoder))
-    assert all(value.dtype == torch.float32 for value in adapters_of(decoder).values())
+    assert gradients == {f"adapters.{name}" for name, _ in decoder.adapters.named_parameters()}
+    assert all(value.dtype == torch.float32 for value in decoder.adapters.parameters())
     linear = {key: value for key, value in forward.get_flop_counts()["Global"].items() if "attention" not in str(key)}
     counted = {key: value for key, value in backward.get_flop_counts()["Global"].items() if "attention" not in str(key)}
     assert sum(counted.values()) < 1.2 * sum(linear.values())
@@ -109,8 +109,7 @@ def test_each_linear_layer_can_be_chosen(base: Any, layer: str) -> None:
     """By the name that it has in peft."""
     decoder = adapted(base, LoraSettings(target_modules=(layer,)))
 
-    found = {name.split(".")[-1] for name, module in decoder.named_modules() if isinstance(module, LoraLinear)}
-    assert found == {layer}
+    assert {name.split(".")[-3] for name in decoder.adapters.by_name()} == {layer}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from artkit.backends.torch.fused import gated, normed, rotated
+from artkit.backends.torch.products import Products, plain_products
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder_config import DecoderConfig
+    from artkit.backends.torch.lora import Adapters
 
 __all__ = ["Attention", "Decoder", "causal_attention"]
 
@@ -23,22 +25,28 @@ __all__ = ["Attention", "Decoder", "causal_attention"]
 class Attention(Protocol):
     """How queries meet keys and values: over whole sequences, or over a cache.
 
-    Called once per layer and forward pass, with queries `[batch, heads, tokens, head_dim]`, keys and values
-    `[batch, kv_heads, tokens, head_dim]`, already rotated; returns the shape of the queries.
+    Called once per layer and forward pass, with `[batch, tokens, heads + 2 * kv_heads, head_dim]`, queries and keys
+    rotated, and behind them the values; and the number of each. Returns `[batch, tokens, heads * head_dim]`.
     """
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor: ...
+    def __call__(self, layer: int, projected: Tensor, counts: HeadCounts) -> Tensor: ...
 
 
-def causal_attention(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+HeadCounts = list[int]
+"""How many heads of queries, of keys and of values there are: three numbers."""
+
+
+def causal_attention(layer: int, projected: Tensor, counts: HeadCounts) -> Tensor:
     """Each token sees itself and what is before it.
 
     Rows may be padded at their end: a real token never sees what comes after it, so no mask is needed.
     """
     del layer
-    return functional.scaled_dot_product_attention(
-        query, key, value, is_causal=True, enable_gqa=query.shape[1] != key.shape[1]
+    query, key, value = torch.split(projected.transpose(1, 2), counts, dim=1)
+    context = functional.scaled_dot_product_attention(
+        query, key, value, is_causal=True, enable_gqa=counts[0] != counts[1]
     )
+    return context.transpose(1, 2).flatten(2)
 
 
 class Decoder(nn.Module):
@@ -56,6 +64,7 @@ class Decoder(nn.Module):
         self.config = config
         self.used_vocab_size = min(used_vocab_size, config.vocab_size)
         self.model = _Stack(config)
+        self.adapters: Adapters | None = None
         self.lm_head: nn.Linear | None = None
         if not config.tie_word_embeddings:
             self.lm_head = nn.Linear(config.hidden_size, config.vocab_size, bias=False)
@@ -79,7 +88,9 @@ class Decoder(nn.Module):
         Returns:
             `[batch, tokens, hidden_size]`, or `[n, hidden_size]`.
         """
-        hidden: Tensor = self.model(token_ids, positions, attention, wanted)
+        adapters = self.adapters
+        products = plain_products if adapters is None else adapters.products(self.model.embed_tokens.weight.dtype)
+        hidden: Tensor = self.model(token_ids, positions, attention, products, wanted)
         return hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
@@ -127,14 +138,16 @@ class _Stack(nn.Module):
         self.layers = nn.ModuleList(_Layer(config, index) for index in range(config.num_hidden_layers))
         self.norm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
 
-    def forward(self, token_ids: Tensor, positions: Tensor, attention: Attention, wanted: Tensor | None) -> Tensor:
+    def forward(
+        self, token_ids: Tensor, positions: Tensor, attention: Attention, products: Products, wanted: Tensor | None
+    ) -> Tensor:
         hidden: Tensor = self.embed_tokens(token_ids)
         cosine, sine = self._rotation(positions)
         # The table is made in float32: positions are too large for less.
         rotation = cosine.to(hidden.dtype), sine.to(hidden.dtype)
         last = len(self.layers) - 1
         for index, layer in enumerate(self.layers):
-            hidden = layer(hidden, rotation, attention, wanted if index == last else None)
+            hidden = layer(hidden, rotation, attention, products, wanted if index == last else None)
         normed: Tensor = self.norm(hidden)
         return normed
 
@@ -148,26 +161,34 @@ class _Stack(nn.Module):
 class _Layer(nn.Module):
     def __init__(self, config: DecoderConfig, index: int) -> None:
         super().__init__()
+        self.index = index
         self.input_layernorm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
-        self.self_attn = _SelfAttention(config, index)
+        self.self_attn = _SelfAttention(config)
         self.post_attention_layernorm = _Norm(config.hidden_size, eps=config.rms_norm_eps)
         self.mlp = _GatedMLP(config)
 
     def forward(
-        self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention, wanted: Tensor | None
+        self,
+        hidden: Tensor,
+        rotation: tuple[Tensor, Tensor],
+        attention: Attention,
+        products: Products,
+        wanted: Tensor | None,
     ) -> Tensor:
-        context = self.self_attn(self.input_layernorm(hidden), rotation, attention)
+        attend, mix = self.self_attn, self.mlp
+        projections = (attend.q_proj, attend.k_proj, attend.v_proj)
+        projected = products(self.index, "query_key_value", self.input_layernorm(hidden), projections)
+        context = attention(self.index, attend.placed(projected, rotation), attend.counts)
         if wanted is not None:
             context, hidden = (states.flatten(0, 1).index_select(0, wanted) for states in (context, hidden))
-        hidden = hidden + self.self_attn.o_proj(context)
-        mixed: Tensor = hidden + self.mlp(self.post_attention_layernorm(hidden))
-        return mixed
+        hidden = hidden + products(self.index, "output", context, (attend.o_proj,))
+        both = products(self.index, "gate_up", self.post_attention_layernorm(hidden), (mix.gate_proj, mix.up_proj))
+        return hidden + products(self.index, "down", gated(both), (mix.down_proj,))
 
 
 class _SelfAttention(nn.Module):
-    def __init__(self, config: DecoderConfig, index: int) -> None:
+    def __init__(self, config: DecoderConfig) -> None:
         super().__init__()
-        self.index, self.head_dim = index, config.head_dim
         query_width = config.num_attention_heads * config.head_dim
         key_width = config.num_key_value_heads * config.head_dim
         self.q_proj = nn.Linear(config.hidden_size, query_width, bias=config.qkv_bias)
@@ -177,19 +198,16 @@ class _SelfAttention(nn.Module):
         if config.query_key_norm:
             self.q_norm = _Norm(config.head_dim, eps=config.rms_norm_eps)
             self.k_norm = _Norm(config.head_dim, eps=config.rms_norm_eps)
-        self.query_key_norm = config.query_key_norm
+        self.query_key_norm, self.head_dim = config.query_key_norm, config.head_dim
+        self.counts: HeadCounts = [config.num_attention_heads, *[config.num_key_value_heads] * 2]
 
-    def forward(self, hidden: Tensor, rotation: tuple[Tensor, Tensor], attention: Attention) -> Tensor:
-        """What the heads have seen; the output projection comes behind it, where its result is wanted."""
-        batch, tokens, _ = hidden.shape
-        query = self.q_proj(hidden).view(batch, tokens, -1, self.head_dim)
-        key = self.k_proj(hidden).view(batch, tokens, -1, self.head_dim)
-        value = self.v_proj(hidden).view(batch, tokens, -1, self.head_dim)
+    def placed(self, projected: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
+        """`[batch, tokens, width]` as heads, queries and keys normed where the model does that, and rotated."""
+        heads = projected.view(*projected.shape[:-1], -1, self.head_dim)
         if self.query_key_norm:
-            query, key = self.q_norm(query), self.k_norm(key)
-        query, key = rotated(query, rotation), rotated(key, rotation)
-        context = attention(self.index, query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2))
-        return context.transpose(1, 2).reshape(batch, tokens, -1)
+            query, key, value = torch.split(heads, self.counts, dim=2)
+            heads = torch.cat((self.q_norm(query), self.k_norm(key), value), dim=2)
+        return rotated(heads, rotation, sum(self.counts[:2]))
 
 
 class _GatedMLP(nn.Module):
@@ -198,10 +216,6 @@ class _GatedMLP(nn.Module):
         self.gate_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.up_proj = nn.Linear(config.hidden_size, config.intermediate_size, bias=False)
         self.down_proj = nn.Linear(config.intermediate_size, config.hidden_size, bias=False)
-
-    def forward(self, hidden: Tensor) -> Tensor:
-        down: Tensor = self.down_proj(gated(self.gate_proj(hidden), self.up_proj(hidden)))
-        return down
 
 
 class _Norm(nn.RMSNorm):

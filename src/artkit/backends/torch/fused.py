@@ -20,20 +20,21 @@ def normed(hidden: Tensor, gain: Tensor, eps: float) -> Tensor:
     return output
 
 
-def rotated(heads: Tensor, rotation: tuple[Tensor, Tensor]) -> Tensor:
-    """Turn `[batch, tokens, heads, head_dim]` by its places.
+def rotated(heads: Tensor, rotation: tuple[Tensor, Tensor], count: int) -> Tensor:
+    """Turn the first `count` heads of `[batch, tokens, heads, head_dim]` by their places.
 
     Args:
-        heads: Queries or keys; the two parts of a pair are half a head apart.
+        heads: Queries and keys first; the two parts of a pair are half a head apart.
         rotation: Cosine and sine of each pair, `[batch, tokens, 1, head_dim / 2]`.
+        count: Of queries and keys.
     """
-    output: Tensor = _Rotated.apply(heads, *rotation)  # type: ignore[no-untyped-call]
+    output: Tensor = _Rotated.apply(heads, *rotation, count)  # type: ignore[no-untyped-call]
     return output
 
 
-def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """SwiGLU (arXiv 2002.05202), eq. 6, between its products: `silu(gate) * up`."""
-    output: Tensor = _Gated.apply(gate, up)  # type: ignore[no-untyped-call]
+def gated(both: Tensor) -> Tensor:
+    """SwiGLU (arXiv 2002.05202), eq. 6, between its products: `silu(gate) * up`, one behind the other in `both`."""
+    output: Tensor = _Gated.apply(both)  # type: ignore[no-untyped-call]
     return output
 
 
@@ -61,35 +62,41 @@ class _Rotated(torch.autograd.Function):
     """Back is the turn by the negative angle."""
 
     @staticmethod
-    def forward(ctx: Any, heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
+    def forward(ctx: Any, heads: Tensor, cosine: Tensor, sine: Tensor, count: int) -> Tensor:
         ctx.save_for_backward(cosine, sine)
-        return _turned(heads, cosine, sine)
+        ctx.count = count
+        return _turned(heads, cosine, sine, count)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         cosine, sine = ctx.saved_tensors
-        return _turned(gradients[0], cosine, -sine), None, None
+        return _turned(gradients[0], cosine, -sine, ctx.count), None, None, None
 
 
-def _turned(heads: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
-    first, second = heads.chunk(2, dim=-1)
+def _turned(heads: Tensor, cosine: Tensor, sine: Tensor, count: int) -> Tensor:
     output = torch.empty_like(heads)
-    real, imaginary = output.chunk(2, dim=-1)
+    first, second = heads[:, :, :count].chunk(2, dim=-1)
+    real, imaginary = output[:, :, :count].chunk(2, dim=-1)
     torch.mul(first, cosine, out=real).addcmul_(second, sine, value=-1)
     torch.mul(second, cosine, out=imaginary).addcmul_(first, sine)
+    output[:, :, count:] = heads[:, :, count:]
     return output
 
 
 class _Gated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, gate: Tensor, up: Tensor) -> Tensor:
-        ctx.save_for_backward(gate, up)
+    def forward(ctx: Any, both: Tensor) -> Tensor:
+        ctx.save_for_backward(both)
+        gate, up = both.chunk(2, dim=-1)
         return functional.silu(gate).mul_(up)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        gate, up = ctx.saved_tensors
-        (gradient,) = gradients
-        of_gate = gradient * up
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        (both,) = ctx.saved_tensors
+        gate, up = both.chunk(2, dim=-1)
+        output = torch.empty_like(both)
+        of_gate, of_up = output.chunk(2, dim=-1)
+        torch.mul(gradients[0], up, out=of_gate)
         torch.ops.aten.silu_backward(of_gate, gate, grad_input=of_gate)
-        return of_gate, functional.silu(gate).mul_(gradient)
+        torch.mul(functional.silu(gate), gradients[0], out=of_up)
+        return output

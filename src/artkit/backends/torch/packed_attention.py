@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
+
+if TYPE_CHECKING:
+    from artkit.backends.torch.decoder import HeadCounts
 
 __all__ = ["PackedAttention"]
 
@@ -42,35 +45,28 @@ class PackedAttention:
                 seen = seen | (keys < stem_lengths[self._stem_of][:, None, None])
             self._mask = torch.zeros(seen.shape, device=device).masked_fill_(~seen, float("-inf"))[:, None]
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    def __call__(self, layer: int, projected: Tensor, counts: HeadCounts) -> Tensor:
         """See `Attention`; the batch is one row."""
         del layer
-        groups = query.shape[1] // key.shape[1]
-        (query, asked), (key, own_keys), (value, own_values) = map(self._parts, (query, key, value))
+        heads, kv_heads, _ = counts
+        # Split, not sliced: the gradient of a slice is filled up with zeros to the length of the whole.
+        stems, branches = torch.split(projected[0], self._counts)
+        query, past = torch.split(self._stems.padded(stems), [heads, 2 * kv_heads], dim=1)
+        key, value = past.chunk(2, dim=1)
         found = self._stems.flat(
-            functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=groups > 1)
+            functional.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=heads != kv_heads)
         )
         if self._branches is not None:
-            context = functional.scaled_dot_product_attention(
-                asked,
-                self._seen(key, own_keys, groups),
-                self._seen(value, own_values, groups),
-                attn_mask=self._mask.to(asked.dtype),
-            )
+            query, own = torch.split(self._branches.padded(branches), [heads, 2 * kv_heads], dim=1)
+            seen = torch.cat((past.index_select(0, self._stem_of), own), dim=2)
+            if heads != kv_heads:
+                # On CUDA, heads that share keys and a mask together leave only the kernel that keeps all the scores.
+                seen = seen.repeat_interleave(heads // kv_heads, dim=1)
+            key, value = seen.chunk(2, dim=1)
+            self._mask = self._mask.to(query.dtype)
+            context = functional.scaled_dot_product_attention(query, key, value, attn_mask=self._mask)
             found = torch.cat((found, self._branches.flat(context)))
-        return found[None].transpose(1, 2)
-
-    def _parts(self, heads: Tensor) -> tuple[Tensor, Tensor]:
-        """What is of the stems, in rows, and what is of the branches."""
-        # Split, not sliced: the gradient of a slice is filled up with zeros to the length of the whole.
-        stems, branches = torch.split(heads.transpose(1, 2).flatten(0, 1), self._counts)
-        return self._stems.padded(stems), branches if self._branches is None else self._branches.padded(branches)
-
-    def _seen(self, stems: Tensor, own: Tensor, groups: int) -> Tensor:
-        """The keys or values that each branch sees, a head for each of the queries'."""
-        both = torch.cat((stems.index_select(0, self._stem_of), own), dim=2)
-        # On CUDA, heads that share keys and a mask together leave only the kernel that keeps all the scores.
-        return both if groups == 1 else both.repeat_interleave(groups, dim=1)
+        return found.flatten(1)[None]
 
 
 class _Rows:

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from artkit.backends.torch.frozen_head import score_tokens
-from artkit.backends.torch.lora import is_adapter
 from artkit.backends.torch.packed_attention import PackedAttention
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ class TokenBatch:
         cast = {
             name: value.to(dtype)
             for name, value in scores_of.named_parameters()
-            if value.requires_grad and value.dtype != dtype and not is_adapter(name)
+            if decoder.adapters is None and value.requires_grad and value.dtype != dtype
         }
         # As it is, where it can be: swapping parameters costs a small model as much as computing.
         scored: tuple[Tensor, Tensor] = functional_call(scores_of, cast, (self,)) if cast else scores_of(self)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 
 import torch
 from safetensors.torch import load_file
 
 from artkit.backends.torch.base_model import load_weights, save_model
 from artkit.backends.torch.decoder import Decoder
-from artkit.backends.torch.lora import adapters_of, merged, with_adapters
+from artkit.backends.torch.lora import merged, with_adapters
+from artkit.backends.torch.products import joined
 from artkit.backends.torch.tensor_file import write_tensors
 
 if TYPE_CHECKING:
     from artkit.backends.torch.base_model import BaseModel
+    from artkit.backends.torch.lora import Adapters
     from artkit.backends.torch.lora_settings import LoraSettings
     from artkit.backends.torch.policy_settings import PolicySettings
 
@@ -105,15 +107,16 @@ class LoraWeights:
     def __init__(self, base: BaseModel, lora: LoraSettings, settings: PolicySettings, *, seed: int) -> None:
         self._base, self._lora = base, lora
         decoder = base.decoder(seed=seed).to(settings.device, settings.dtype)
-        self._frozen = decoder.requires_grad_(False).eval()
+        self._frozen = joined(decoder.requires_grad_(False).eval())
         self._decoder = with_adapters(self._frozen, lora, torch.Generator().manual_seed(seed))
+        self._adapters = cast("Adapters", self._decoder.adapters)
 
     @property
     def decoder(self) -> Decoder:
         return self._decoder
 
     def snapshot(self) -> Decoder:
-        return merged(self._frozen, adapters_of(self._decoder), self._lora.scale)
+        return merged(self._frozen, self._adapters.by_name(), self._lora.scale)
 
     def at(self, directory: Path | None) -> Decoder:
         if directory is None:
@@ -121,7 +124,7 @@ class LoraWeights:
         return merged(self._frozen, _read_adapters(directory, self._frozen.device), self._lora.scale)
 
     def save(self, directory: Path) -> None:
-        adapters = {f"{_PEFT_PREFIX}{name}": value for name, value in adapters_of(self._decoder).items()}
+        adapters = {f"{_PEFT_PREFIX}{name}": value for name, value in self._adapters.by_name().items()}
         write_tensors(directory / _ADAPTER, adapters, {"format": "pt"})
         config = self._lora.to_peft(self._base.name)
         (directory / _ADAPTER_CONFIG).write_text(json.dumps(config, indent=2), encoding="utf-8")
@@ -130,7 +133,7 @@ class LoraWeights:
     def load(self, directory: Path) -> None:
         saved = _read_adapters(directory, self._frozen.device)
         with torch.no_grad():
-            for name, value in adapters_of(self._decoder).items():
+            for name, value in self._adapters.by_name().items():
                 value.copy_(saved[name])
 
 
