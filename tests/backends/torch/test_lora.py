@@ -60,7 +60,7 @@ def test_training_starts_at_the_base_model(base: Any) -> None:
 def test_what_is_served_computes_what_is_trained(base: Any) -> None:
     """Merging adds the same adapters in another order."""
     decoder = drawn(base)
-    served = merged(base, decoder.adapters.by_name(), LORA.scale)
+    served = merged(base, decoder.adapters)
 
     torch.testing.assert_close(served(IDS, PLACES), decoder(IDS, PLACES), atol=1e-5, rtol=1e-5)
     assert not torch.allclose(served(IDS, PLACES), base(IDS, PLACES), atol=1e-2)
@@ -69,7 +69,7 @@ def test_what_is_served_computes_what_is_trained(base: Any) -> None:
 def test_what_is_served_shares_what_adapters_leave_alone(base: Any) -> None:
     """Embeddings are most of a small model, and several steps are in memory."""
     settings = LoraSettings(target_modules=("q_proj", "v_proj"))
-    served = merged(base, drawn(base, settings).adapters.by_name(), settings.scale).state_dict()
+    served = merged(base, drawn(base, settings).adapters).state_dict()
 
     copied = {name for name, value in base.state_dict().items() if value.data_ptr() != served[name].data_ptr()}
     assert {name.split(".")[-2] for name in copied} == {"q_proj", "k_proj", "v_proj"}
@@ -78,7 +78,7 @@ def test_what_is_served_shares_what_adapters_leave_alone(base: Any) -> None:
 def test_what_is_served_does_not_follow_the_training(base: Any) -> None:
     """Replies in the making keep the weights that they began with."""
     decoder = drawn(base)
-    served = merged(base, decoder.adapters.by_name(), LORA.scale)
+    served = merged(base, decoder.adapters)
     before = served(IDS, PLACES)
 
     with torch.no_grad():

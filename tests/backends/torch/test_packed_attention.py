@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -96,14 +97,17 @@ def gradients(of: Decoder) -> dict[str, torch.Tensor]:
     return {name: value.grad for name, value in of.named_parameters() if value.grad is not None}
 
 
+@pytest.mark.parametrize("idle_tokens", [0.0, math.inf], ids=["packed", "grids"])
 @pytest.mark.parametrize("max_tokens", [1, 40, 100_000])
 @pytest.mark.parametrize("lora", [False, True], ids=["all", "lora"])
 @pytest.mark.parametrize("shape", SHAPES)
-def test_what_is_packed_is_computed_as_if_it_were_alone(shape: str, lora: bool, max_tokens: int) -> None:
+def test_what_is_computed_together_is_as_if_it_were_alone(
+    shape: str, lora: bool, max_tokens: int, idle_tokens: float
+) -> None:
     """Log probabilities and gradients: sharing a prompt is a matter of time, and of nothing else."""
     sequences, weights = families(), [1.0 + number for number in range(len(families()))]
     together, apart = decoder(shape, lora=lora), decoder(shape, lora=lora)
-    found = packed(together, list(micro_batches(sequences, CPU, max_tokens)))
+    found = packed(together, list(micro_batches(sequences, CPU, max_tokens, idle_tokens=idle_tokens)))
     sum((weights[member] * logprobs.sum() for member, logprobs in found.items()), torch.zeros(())).backward()
     expected = {number: alone(apart, sequence) for number, sequence in enumerate(sequences)}
     sum((weights[member] * logprobs.sum() for member, logprobs in expected.items()), torch.zeros(())).backward()
@@ -113,14 +117,20 @@ def test_what_is_packed_is_computed_as_if_it_were_alone(shape: str, lora: bool, 
     torch.testing.assert_close(gradients(together), gradients(apart), atol=1e-5 * largest, rtol=1e-5)
 
 
-@given(st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4), st.integers(0, 9))
-@settings(deadline=None, max_examples=25)
-def test_nothing_depends_on_what_a_sequence_is_packed_with(replies: list[list[int]], seed: int) -> None:
+@given(
+    st.lists(st.lists(st.integers(1, 6), min_size=1, max_size=4), min_size=1, max_size=4),
+    st.integers(0, 9),
+    st.sampled_from([0.0, math.inf]),
+)
+@settings(deadline=None, max_examples=40)
+def test_nothing_depends_on_what_a_sequence_is_packed_with(
+    replies: list[list[int]], seed: int, idle_tokens: float
+) -> None:
     """Whatever the lengths beside it."""
     rng, of = random.Random(seed), decoder("shared-keys")
     sequences = [one for some in replies for one in family(rng, rng.randint(1, 8), some)]
     with torch.no_grad():
-        found = packed(of, list(micro_batches(sequences, CPU, 60)))
+        found = packed(of, list(micro_batches(sequences, CPU, 60, idle_tokens=idle_tokens)))
         expected = {number: alone(of, sequence) for number, sequence in enumerate(sequences)}
 
     torch.testing.assert_close({member: found[member] for member in expected}, expected, atol=1e-5, rtol=1e-5)
@@ -144,3 +154,28 @@ def test_a_group_beyond_the_budget_is_shared_out() -> None:
 
     assert sorted(member for batch in batches for member in batch.members) == list(range(10))
     assert [batch.token_ids.numel() for batch in batches] == [40 + 4 * 15, 40 + 4 * 15, 40 + 2 * 15]
+
+
+def test_grids_come_back_in_few_shapes() -> None:
+    """Each shape is captured once, and whatever the lengths of a step are, the next one's are others."""
+    rng = random.Random(0)
+    shapes = set()
+    for _ in range(50):
+        sequences = [one for _ in range(8) for one in family(rng, 40, [rng.randint(1, 80) for _ in range(8)])]
+        grids = list(micro_batches(sequences, CPU, 4096, idle_tokens=math.inf))
+        assert sorted(member for grid in grids for member in grid.members) == list(range(64))
+        assert all(grid.grid is not None and grid.token_ids.numel() == math.prod(grid.grid) <= 4096 for grid in grids)
+        shapes |= {grid.grid for grid in grids}
+
+    assert len(shapes) <= 6
+
+
+def test_a_grid_is_for_what_a_device_computes_while_it_waits() -> None:
+    """Prompts that are computed for each of their replies must not cost more than the launches they save."""
+    sequences = family(random.Random(0), 100, [16] * 8)
+
+    # Eight rows of 128 tokens in place of one prompt and eight replies.
+    assert [batch.grid for batch in micro_batches(sequences, CPU, 2048, idle_tokens=1023)] == [None]
+    assert [batch.grid for batch in micro_batches(sequences, CPU, 2048, idle_tokens=1024)] == [(8, 128)]
+    # Where packs are many, so are the launches that are saved.
+    assert [batch.grid for batch in micro_batches(sequences, CPU, 200, idle_tokens=512)] == [(1, 128)] * 8

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from artkit.backends.torch.cuda_graphs import bucket, fine_bucket
 from artkit.backends.torch.decode_graphs import DecodeGraphs
 from artkit.backends.torch.kv_cache import KVCache
 from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache
@@ -113,6 +114,11 @@ class Batch:
     def __len__(self) -> int:
         return len(self._waiting) + len(self._rows)
 
+    @property
+    def is_captured(self) -> bool:
+        """Whether it has graphs of its own, which a new batch would have to capture anew."""
+        return self._graphs is not None
+
     def generations(self) -> list[Generation]:
         """All that were added and not handed back."""
         return [*self._waiting, *self._rows, *self._ended]
@@ -178,8 +184,8 @@ class Batch:
 
     def _replay(self, graphs: DecodeGraphs, last: list[int], places: list[int]) -> None:
         count = len(last)
-        idle = [0] * (_bucket(count, _MIN_ROWS) - count)
-        length = _graph_length(max(places) + 1)
+        idle = [0] * (bucket(count, _MIN_ROWS) - count)
+        length = fine_bucket(max(places) + 1, _GRAPH_LENGTH)
         self._cache.reserve(count + len(idle), length)
         # What is captured draws from all tokens.
         is_drawn = not any(has_limit(row.settings) for row in self._rows)
@@ -255,17 +261,6 @@ class Batch:
             if last is not row:
                 self._rows[index] = last
                 self._cache.copy([len(self._rows)], [index], len(last.prompt_ids) + len(last.token_ids))
-
-
-def _bucket(count: int, least: int) -> int:
-    """The next power of two: of few sizes, few graphs are captured."""
-    return max(least, 1 << (count - 1).bit_length())
-
-
-def _graph_length(length: int) -> int:
-    """The next power of two, or three quarters of it: what is read for nothing is a quarter on average at most."""
-    power = _bucket(length, _GRAPH_LENGTH)
-    return power * 3 // 4 if power > _GRAPH_LENGTH and length <= power * 3 // 4 else power
 
 
 def _rounded_up(length: int, multiple: int = BLOCK) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from artkit.backends.torch.cuda_graphs import captured, warm_up
 from artkit.backends.torch.sampler import draw
 
 if TYPE_CHECKING:
@@ -89,13 +90,6 @@ class DecodeGraphs:
             ids, logprobs = draw(logits, inputs[2], None if is_plain else inputs[3].float())
             return Decoded(logits, torch.stack((ids.double(), logprobs.double())))
 
-        stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(_WARM_UPS):
-                step()
-        torch.cuda.current_stream(device).wait_stream(stream)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            outputs = step()
+        warm_up(step, device, times=_WARM_UPS)
+        graph, outputs = captured(step)
         return _Captured(graph, inputs, outputs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from safetensors import safe_open
 from torch.nn.utils import clip_grad_norm_
 
 from artkit.backends.torch.checkpoints import reading
+from artkit.backends.torch.score_graphs import ScoreGraphs
 from artkit.backends.torch.tensor_file import write_tensors
 from artkit.backends.torch.token_batch import TokenBatch, micro_batches
 from artkit.backends.torch.weights import open_weights
@@ -34,6 +36,10 @@ _MAX_GRAD_NORM = 1.0
 # A log probability that moved by less than this did not move: the sampler rounds otherwise than the learner, and how
 # depends on what was in its batch. Without the noise, the same tokens make the same weights, bit for bit.
 _ROUNDING = 1e-5
+# What a GPU computes while the kernels of one layer, there and back, are launched, in parameters times tokens: an H200
+# takes some 5 ms to launch them, and computes 1e14 such products (of four floating-point operations) in a second, with
+# room for slower ones.
+_IDLE_PRODUCTS = 1e11
 _STATE, _FACTS = "trainer_state.safetensors", "trainer"
 
 
@@ -52,6 +58,13 @@ class Learner:
         self._parameters = [value for value in self.weights.decoder.parameters() if value.requires_grad]
         self._optimizer = self.new_optimizer()
         self._updates = 0
+        self._graphs: ScoreGraphs | None = None
+        self._idle_tokens = 0.0
+        decoder = self.weights.decoder
+        if settings.device.type == "cuda":
+            self._graphs = ScoreGraphs(decoder, settings.dtype)
+            size = sum(value.numel() for value in decoder.parameters())
+            self._idle_tokens = _IDLE_PRODUCTS * decoder.config.num_hidden_layers / size
 
     def reinforce(
         self,
@@ -153,7 +166,12 @@ class Learner:
 
     def save(self, directory: Path) -> None:
         """Write what was trained, the tokenizer and the optimiser's state."""
-        self.weights.save(directory)
+        # At once: most of it is waiting for a device or a disk.
+        with ThreadPoolExecutor(2) as threads:
+            for _ in threads.map(lambda write: write(directory), (self.weights.save, self._save_state)):
+                pass
+
+    def _save_state(self, directory: Path) -> None:
         # Each value of all parameters together, for hundreds of small tensors take longer. What else the optimiser's
         # state dict holds is settings, which each update brings along.
         state = self._optimizer.state_dict()["state"]
@@ -191,9 +209,13 @@ class Learner:
         return torch.optim.AdamW(self._parameters, betas=_BETAS, weight_decay=0.0, fused=True)
 
     def _micro_batches(self, sequences: Sequence[TokenSequence]) -> list[TokenBatch]:
-        return list(micro_batches(sequences, self._settings.device, self._settings.micro_batch_tokens))
+        settings = self._settings
+        batches = micro_batches(sequences, settings.device, settings.micro_batch_tokens, idle_tokens=self._idle_tokens)
+        return list(batches)
 
     def _score(self, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._graphs is not None:
+            return self._graphs(batch)
         return batch.score(self.weights.decoder, self._settings.dtype)
 
     def _update(

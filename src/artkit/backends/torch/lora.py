@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from artkit.backends.torch.products import GROUPS, groups_of, joined_bias, joined_weight, plain_products
+from artkit.backends.torch.products import (
+    GROUPS,
+    joined_bias,
+    joined_weight,
+    over_layers,
+    plain_products,
+    unstacked,
+)
 
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
@@ -80,6 +87,29 @@ class Adapters(nn.Module):
                     found[f"model.layers.{layer}.{name}{_A}"] = first
                     found[f"model.layers.{layer}.{name}{_B}"] = self.second[_short(name)].detach()[layer]
         return found
+
+    def load(self, values: Mapping[str, Tensor]) -> None:
+        """Take over what `by_name` returned.
+
+        Raises:
+            KeyError: One is missing.
+        """
+        for name, value in self.by_name().items():
+            value.copy_(values[name])
+
+    def added(self, base: Decoder, group: str) -> Tensor:
+        """The weights of a group in all layers, `[layers, out, in]`, with the adapters added in float32."""
+        names = GROUPS[group]
+        firsts = dict(zip(self._members[group], self.first[group].split(self._rank, dim=1), strict=True))
+
+        def add(weights: Tensor, layers: slice) -> Tensor:
+            wide = weights.to(torch.float32, copy=True)
+            for name, part in zip(names, torch.split(wide, [self._rows[name] for name in names], dim=1), strict=True):
+                if name in firsts:
+                    part.baddbmm_(self.second[_short(name)][layers], firsts[name][layers], alpha=self._scale)
+            return wide.to(weights.dtype)
+
+        return over_layers(base, group, add)
 
     def products(self, dtype: torch.dtype) -> _AdaptedProducts:
         """What computes the linear layers of one forward pass in `dtype`."""
@@ -168,23 +198,14 @@ def with_adapters(base: Decoder, settings: LoraSettings, generator: torch.Genera
 
 
 @torch.no_grad()
-def merged(base: Decoder, adapters: Mapping[str, Tensor], scale: float) -> Decoder:
-    """A frozen decoder with adapters, by their names, added to their layers.
+def merged(base: Decoder, adapters: Adapters) -> Decoder:
+    """A frozen decoder with adapters added to its layers.
 
     Whatever has nothing to do with them is `base`'s own tensor.
     """
     weights = base.state_dict()
-    for names, linears in groups_of(base):
-        if not any(name + _A in adapters for name in names):
-            continue
-        old = joined_weight(linears)
-        new = old.to(torch.float32, copy=True)
-        rows = [linear.out_features for linear in linears]
-        for name, part in zip(names, torch.split(new, rows), strict=True):
-            if name + _A in adapters:
-                part.addmm_(adapters[name + _B].float(), adapters[name + _A].float(), alpha=scale)
-        served = torch.split(new.to(old.dtype), rows)
-        weights |= {f"{name}.weight": part for name, part in zip(names, served, strict=True)}
+    for group in adapters.first:
+        weights |= unstacked(base, group, adapters.added(base, group))
     return base.with_weights(weights)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import TYPE_CHECKING, Protocol, cast
 
@@ -13,7 +13,20 @@ from torch.nn import functional
 if TYPE_CHECKING:
     from artkit.backends.torch.decoder import Decoder
 
-__all__ = ["GROUPS", "Products", "groups_of", "joined", "joined_bias", "joined_weight", "plain_products"]
+__all__ = [
+    "GROUPS",
+    "Products",
+    "joined",
+    "joined_bias",
+    "joined_weight",
+    "over_layers",
+    "plain_products",
+    "stacked_weight",
+    "unstacked",
+]
+
+# Of the weights that are computed with at once where a whole model's are: a quarter of a gigabyte in float32.
+_ELEMENTS = 1 << 26
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "query_key_value": ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"),
@@ -56,21 +69,47 @@ def joined_bias(linears: Sequence[nn.Linear]) -> Tensor | None:
     return torch.cat(biases) if biases else None
 
 
+def stacked_weight(layers: nn.ModuleList, group: str) -> Tensor:
+    """What `joined_weight` is of each of these layers: `[layers, sum of out, in]`, copied only where it must be."""
+    weight = joined_weight([linear for layer in layers for linear in _members(layer, group)])
+    return weight.view(len(layers), -1, weight.shape[1])
+
+
+def unstacked(decoder: Decoder, group: str, weights: Tensor) -> dict[str, Tensor]:
+    """And back: each linear layer's own, as views, by their names in the decoder."""
+    found = {}
+    for layer, joint in enumerate(weights.unbind()):
+        rows = [linear.out_features for linear in _members(decoder.model.layers[layer], group)]
+        for name, weight in zip(GROUPS[group], torch.split(joint, rows), strict=True):
+            found[f"model.layers.{layer}.{name}.weight"] = weight
+    return found
+
+
+def over_layers(decoder: Decoder, group: str, compute: Callable[[Tensor, slice], Tensor]) -> Tensor:
+    """What `compute` makes of a group's stacked weights; called for many layers at once, as far as memory goes.
+
+    Args:
+        decoder: Whose weights.
+        group: One of `GROUPS`.
+        compute: Takes the weights of some layers, `[layers, out, in]`, and which they are; returns `[layers, …]`.
+    """
+    layers = decoder.model.layers
+    step = max(1, _ELEMENTS // sum(linear.weight.numel() for linear in _members(layers[0], group)))
+    runs = [slice(start, start + step) for start in range(0, len(layers), step)]
+    parts = [compute(stacked_weight(layers[run], group), run) for run in runs]
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
+
+
 def joined(decoder: Decoder) -> Decoder:
-    """A frozen decoder with the same weights, in which those of one product lie one behind the other."""
+    """A frozen decoder with the same weights, in which those of one group lie one behind the other."""
     weights = decoder.state_dict()
-    for names, linears in groups_of(decoder):
-        parts = torch.split(joined_weight(linears), [linear.out_features for linear in linears])
-        weights |= {f"{name}.weight": part for name, part in zip(names, parts, strict=True)}
+    for group in GROUPS:
+        weights |= unstacked(decoder, group, stacked_weight(decoder.model.layers, group))
     return decoder.with_weights(weights)
 
 
-def groups_of(decoder: Decoder) -> Iterator[tuple[tuple[str, ...], list[nn.Linear]]]:
-    """Each group of each layer: the names of its linear layers in the decoder, and these."""
-    for layer in range(decoder.config.num_hidden_layers):
-        for group in GROUPS.values():
-            names = tuple(f"model.layers.{layer}.{name}" for name in group)
-            yield names, [cast("nn.Linear", decoder.get_submodule(name)) for name in names]
+def _members(layer: nn.Module, group: str) -> list[nn.Linear]:
+    return [cast("nn.Linear", layer.get_submodule(name)) for name in GROUPS[group]]
 
 
 def _is_one(weights: list[Tensor]) -> bool:

@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from artkit.backends.torch.products import over_layers
 from artkit.backends.torch.rotary import paired, rotation_table
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from artkit.backends.torch.decoder import Decoder
 
 __all__ = ["CachedAttention", "ServedDecoder"]
@@ -130,9 +129,13 @@ def _turn(queries_keys: Tensor, rotation: Tensor) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Weights:
-    """All of them; `head` is `[used_vocab_size, hidden_size]`, and where it is tied a part of the embedding."""
+    """All of them; `head` is `[used_vocab_size, hidden_size]`, and where it is tied a part of the embedding.
+
+    What `layers` has are views of `stacks`.
+    """
 
     embedding: Tensor
+    stacks: list[Tensor | None]
     layers: list[_Layer]
     norm: Tensor
     head: Tensor
@@ -142,9 +145,12 @@ class _Weights:
     def of(cls, decoder: Decoder) -> _Weights:
         stack, used = decoder.model, decoder.used_vocab_size
         embedding = stack.embed_tokens.weight.detach().clone()
+        stacks = _stacks(decoder)
+        parts = [[None] * len(stack.layers) if some is None else some.unbind() for some in stacks]
         return cls(
             embedding=embedding,
-            layers=[_Layer.of(layer, decoder.config.head_dim) for layer in stack.layers],
+            stacks=stacks,
+            layers=[_Layer(*of_layer) for of_layer in zip(*parts, strict=True)],
             norm=stack.norm.weight.detach().clone(),
             head=embedding[:used] if decoder.lm_head is None else decoder.lm_head.weight.detach()[:used].clone(),
         )
@@ -154,8 +160,7 @@ class _Weights:
         yield self.norm
         if self.head.data_ptr() != self.embedding.data_ptr():
             yield self.head
-        for layer in self.layers:
-            yield from (tensor for tensor in layer if tensor is not None)
+        yield from (stack for stack in self.stacks if stack is not None)
 
 
 class _Layer(NamedTuple):
@@ -169,37 +174,43 @@ class _Layer(NamedTuple):
     gate_up: Tensor
     down: Tensor
 
-    @classmethod
-    def of(cls, module: nn.Module, head_dim: int) -> _Layer:
-        weights = module.state_dict()
-        for name in ("q_proj.weight", "k_proj.weight", "q_proj.bias", "k_proj.bias", "q_norm.weight", "k_norm.weight"):
-            if (name := f"self_attn.{name}") in weights:
-                weights[name] = paired(weights[name], head_dim)
-        dtype = weights["mlp.down_proj.weight"].dtype
 
-        def joined(names: tuple[str, ...], gain: str | None = None) -> Tensor:
-            matrix = torch.cat([weights[f"{name}.weight"] for name in names])
+def _stacks(decoder: Decoder) -> list[Tensor | None]:
+    """What `_Layer` has, of all layers in one tensor each."""
+    config, layers = decoder.config, decoder.model.layers
+    width, heads, kv_heads = config.head_dim, config.num_attention_heads, config.num_key_value_heads
+
+    def vectors(name: str) -> Tensor:
+        return torch.stack([layer.get_parameter(name) for layer in layers])
+
+    def matrices(group: str, gain: str | None = None, order: Tensor | None = None) -> Tensor:
+        def lay_out(weights: Tensor, run: slice) -> Tensor:
+            laid = weights if order is None else weights.index_select(1, order)
             if gain is not None:
-                matrix = matrix.float() * weights[f"{gain}.weight"].float()
-            return matrix.to(dtype).t().contiguous()
+                laid = laid.float() * vectors(f"{gain}.weight")[run, None].float()
+            return laid.transpose(1, 2).to(weights.dtype, memory_format=torch.contiguous_format, copy=True)
 
-        projections = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj")
-        biases = [weights[f"{name}.bias"] for name in projections if f"{name}.bias" in weights]
-        gains = [
-            weights[f"self_attn.{norm}.weight"].expand(len(weights[f"{projection}.weight"]) // head_dim, -1)
-            for norm, projection in zip(("q_norm", "k_norm"), projections, strict=False)
-            if f"self_attn.{norm}.weight" in weights
-        ]
-        output_bias = weights.get("self_attn.o_proj.bias")
-        return cls(
-            qkv=joined(projections, "input_layernorm"),
-            qkv_bias=torch.cat(biases) if biases else None,
-            query_key_gain=torch.cat(gains) if gains else None,
-            output=joined(("self_attn.o_proj",)),
-            output_bias=None if output_bias is None else output_bias.clone(),
-            gate_up=joined(("mlp.gate_proj", "mlp.up_proj"), "post_attention_layernorm"),
-            down=joined(("mlp.down_proj",)),
-        )
+        return over_layers(decoder, group, lay_out)
+
+    order = torch.arange((heads + 2 * kv_heads) * width, device=decoder.device)
+    turned = order[: (heads + kv_heads) * width]
+    turned.copy_(paired(turned, width))
+    qkv_bias = gain = None
+    if config.qkv_bias:
+        qkv_bias = torch.cat([vectors(f"self_attn.{name}_proj.bias") for name in "qkv"], dim=1).index_select(1, order)
+    if config.query_key_norm:
+        gains = [vectors(f"self_attn.{name}_norm.weight").index_select(1, order[:width]) for name in "qk"]
+        counts = torch.tensor([heads, kv_heads], device=decoder.device)
+        gain = torch.stack(gains, dim=1).repeat_interleave(counts, dim=1)
+    return [
+        matrices("query_key_value", "input_layernorm", order),
+        qkv_bias,
+        gain,
+        matrices("output"),
+        vectors("self_attn.o_proj.bias") if config.output_bias else None,
+        matrices("gate_up", "post_attention_layernorm"),
+        matrices("down"),
+    ]
 
 
 def _product(inputs: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:

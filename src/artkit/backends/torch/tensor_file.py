@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["write_tensors"]
+
+# All that the library says of a full disk is a text: "… (os error 28)", and in old versions "… Os { code: 28, …".
+_OS_ERROR = re.compile(r"(?:os error|code:) (\d+)")
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> None:
@@ -21,8 +27,13 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     Raises:
         OSError: The file cannot be written.
     """
-    # Through a file of ours: of a full disk the library would not say which error it was.
-    path.write_bytes(save(_on_cpu(tensors), dict(metadata)))
+    try:
+        save_file(_on_cpu(tensors), path, dict(metadata))
+    except SafetensorError as error:
+        number = _OS_ERROR.search(str(error))
+        if number is None:
+            raise
+        raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

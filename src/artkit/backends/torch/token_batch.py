@@ -6,10 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from artkit.backends.torch.cuda_graphs import fine_bucket
 from artkit.backends.torch.frozen_head import score_tokens
 from artkit.backends.torch.packed_attention import PackedAttention
 
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from artkit.backends.torch.sequences import TokenSequence
 
 __all__ = ["TokenBatch", "micro_batches"]
+
+# Of the rows of a grid.
+_LEAST_LENGTH = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +43,25 @@ class _Family:
         return len(self.stem) + sum(map(len, self.branches))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """Sequences as rows of one length, of both of which there are few: the shape is one that was computed before."""
+
+    members: list[int]
+    rows: int
+    length: int
+
+    @property
+    def tokens(self) -> int:
+        return self.rows * self.length
+
+
 @dataclass(frozen=True, kw_only=True)
 class TokenBatch:
     """A few sequences, packed: one token behind the other, and prompts that several have only once.
 
-    What comes behind a sequence's last target is left out, as is that target itself: nothing follows from them.
+    Or, where that is faster, a grid, each sequence a row of its own. What comes behind a sequence's last target is left
+    out, as is that target itself: nothing follows from them.
 
     Attributes:
         members: Which sequences these are.
@@ -52,6 +71,7 @@ class TokenBatch:
         rows: `[n]`: of each trained token, which of the members it belongs to.
         sources: `[n]`: the token that it follows, counted in `token_ids`.
         targets: `[n]`: its id.
+        grid: How many rows of what length `token_ids` is; None where it is packed.
     """
 
     members: list[int]
@@ -61,6 +81,7 @@ class TokenBatch:
     rows: Tensor
     sources: Tensor
     targets: Tensor
+    grid: tuple[int, int] | None = None
 
     @classmethod
     def of(cls, sequences: Sequence[TokenSequence], families: Sequence[_Family], device: torch.device) -> TokenBatch:
@@ -98,6 +119,29 @@ class TokenBatch:
             rows=trained[0],
             sources=trained[1],
             targets=trained[2],
+        )
+
+    @classmethod
+    def of_grid(cls, sequences: Sequence[TokenSequence], grid: _Grid, device: torch.device) -> TokenBatch:
+        """Lay out the members of `grid`; rows and ends of rows that none of them has are padding that nobody reads."""
+        token_ids = np.zeros((grid.rows, grid.length), dtype=np.int64)
+        trained: list[tuple[int, int, int]] = []
+        for row, member in enumerate(grid.members):
+            sequence = sequences[member]
+            last = sequence.targets[-1]
+            token_ids[row, :last] = sequence.token_ids[:last]
+            before = row * grid.length - 1
+            trained += [(row, before + place, sequence.token_ids[place]) for place in sequence.targets]
+        rows, sources, targets = torch.tensor(trained, device=device).t().contiguous()
+        return cls(
+            members=grid.members,
+            token_ids=torch.from_numpy(token_ids).flatten().to(device),
+            positions=torch.arange(grid.length, device=device).repeat(grid.rows),
+            attention=PackedAttention([grid.length] * grid.rows, [], device),
+            rows=rows,
+            sources=sources,
+            targets=targets,
+            grid=(grid.rows, grid.length),
         )
 
     def per_token(self, values: Sequence[float]) -> Tensor:
@@ -142,24 +186,56 @@ class _ScoresOf(nn.Module):
         return logprobs.gather(1, batch.targets[:, None])[:, 0], entropies
 
 
-def micro_batches(sequences: Sequence[TokenSequence], device: torch.device, max_tokens: int) -> Iterator[TokenBatch]:
+def micro_batches(
+    sequences: Sequence[TokenSequence], device: torch.device, max_tokens: int, *, idle_tokens: float = 0.0
+) -> Iterator[TokenBatch]:
     """All sequences, those of one prompt and of similar length together, so that little is computed twice or padded.
+
+    Or as grids, if all of them are computed in the time in which the others would only be launched: where grids come
+    back in the same shape, they are launched in no time.
 
     Args:
         sequences: In any order; each has a target.
         device: Where the tensors are wanted.
         max_tokens: Of one batch; a sequence that is longer has a batch of its own.
+        idle_tokens: How many tokens the device computes while one batch is launched.
     """
+    packs, grids = list(_packs(sequences, max_tokens)), list(_grids(sequences, max_tokens))
+    if sum(grid.tokens for grid in grids) <= idle_tokens * len(packs):
+        for grid in grids:
+            yield TokenBatch.of_grid(sequences, grid, device)
+    else:
+        for families in packs:
+            yield TokenBatch.of(sequences, families, device)
+
+
+def _grids(sequences: Sequence[TokenSequence], max_tokens: int) -> Iterator[_Grid]:
+    lengths = [sequence.targets[-1] for sequence in sequences]
+    members: list[int] = []
+    rows, length = 0, 0
+    for member in sorted(range(len(lengths)), key=lambda member: -lengths[member]):
+        if members and fine_bucket(len(members) + 1, 1) * length > max_tokens:
+            yield _Grid(members=members, rows=rows, length=length)
+            members = []
+        if not members:
+            length = fine_bucket(lengths[member], _LEAST_LENGTH)
+        members.append(member)
+        rows = fine_bucket(len(members), 1)
+    if members:
+        yield _Grid(members=members, rows=rows, length=length)
+
+
+def _packs(sequences: Sequence[TokenSequence], max_tokens: int) -> Iterator[list[_Family]]:
     families: list[_Family] = []
     tokens = 0
     for family in sorted(_families(sequences, max_tokens), key=lambda family: len(family.stem)):
         if families and tokens + family.tokens > max_tokens:
-            yield TokenBatch.of(sequences, families, device)
+            yield families
             families, tokens = [], 0
         families.append(family)
         tokens += family.tokens
     if families:
-        yield TokenBatch.of(sequences, families, device)
+        yield families
 
 
 def _families(sequences: Sequence[TokenSequence], max_tokens: int) -> Iterator[_Family]:

@@ -11,13 +11,12 @@ from safetensors.torch import load_file
 
 from artkit.backends.torch.base_model import load_weights, save_model
 from artkit.backends.torch.decoder import Decoder
-from artkit.backends.torch.lora import merged, with_adapters
+from artkit.backends.torch.lora import Adapters, merged, with_adapters
 from artkit.backends.torch.products import joined
 from artkit.backends.torch.tensor_file import write_tensors
 
 if TYPE_CHECKING:
     from artkit.backends.torch.base_model import BaseModel
-    from artkit.backends.torch.lora import Adapters
     from artkit.backends.torch.lora_settings import LoraSettings
     from artkit.backends.torch.policy_settings import PolicySettings
 
@@ -116,12 +115,14 @@ class LoraWeights:
         return self._decoder
 
     def snapshot(self) -> Decoder:
-        return merged(self._frozen, self._adapters.by_name(), self._lora.scale)
+        return merged(self._frozen, self._adapters)
 
     def at(self, directory: Path | None) -> Decoder:
         if directory is None:
             return self._frozen
-        return merged(self._frozen, _read_adapters(directory, self._frozen.device), self._lora.scale)
+        adapters = Adapters(self._frozen, self._lora)
+        self._read(directory, adapters)
+        return merged(self._frozen, adapters)
 
     def save(self, directory: Path) -> None:
         adapters = {f"{_PEFT_PREFIX}{name}": value for name, value in self._adapters.by_name().items()}
@@ -131,12 +132,8 @@ class LoraWeights:
         self._base.tokenizer.save(directory)
 
     def load(self, directory: Path) -> None:
-        saved = _read_adapters(directory, self._frozen.device)
-        with torch.no_grad():
-            for name, value in self._adapters.by_name().items():
-                value.copy_(saved[name])
+        self._read(directory, self._adapters)
 
-
-def _read_adapters(directory: Path, device: torch.device) -> dict[str, torch.Tensor]:
-    saved = load_file(directory / _ADAPTER, device=str(device))
-    return {name.removeprefix(_PEFT_PREFIX): value for name, value in saved.items()}
+    def _read(self, directory: Path, adapters: Adapters) -> None:
+        saved = load_file(directory / _ADAPTER, device=str(self._frozen.device))
+        adapters.load({name.removeprefix(_PEFT_PREFIX): value for name, value in saved.items()})

@@ -1,0 +1,132 @@
+"""Scoring on CUDA, and the way back, by replaying captured graphs."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.nn import functional
+
+from artkit.backends.torch.cuda_graphs import captured, fine_bucket, warm_up
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from artkit.backends.torch.decoder import Decoder
+    from artkit.backends.torch.token_batch import TokenBatch
+
+__all__ = ["ScoreGraphs"]
+
+_MAX_GRAPHS = 32
+_LEAST_TARGETS = 256
+
+_Key = tuple[int, int, int]
+
+
+class ScoreGraphs:
+    """`TokenBatch.score`, captured for each shape of a grid that comes back; other batches are scored as they are.
+
+    One batch after the other is scored and gone back through: graphs share their memory.
+
+    Args:
+        decoder: What is trained; its parameters stay where they are.
+        dtype: As in `TokenBatch.score`.
+    """
+
+    def __init__(self, decoder: Decoder, dtype: torch.dtype) -> None:
+        self._decoder, self._dtype = decoder, dtype
+        self._parameters = [value for value in decoder.parameters() if value.requires_grad]
+        self._graphs: OrderedDict[_Key, _Captured] = OrderedDict()
+        self._seen: set[_Key] = set()
+        self._pool = torch.cuda.graph_pool_handle()
+
+    def __call__(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
+        """See `TokenBatch.score`."""
+        if batch.grid is None:
+            return batch.score(self._decoder, self._dtype)
+        count = len(batch.targets)
+        key = (*batch.grid, fine_bucket(count, _LEAST_TARGETS))
+        if key not in self._seen:
+            # A capture takes as long as some passes, and many a shape comes but once.
+            self._seen.add(key)
+            return batch.score(self._decoder, self._dtype)
+        if key not in self._graphs:
+            self._graphs[key] = self._capture(batch, key[-1])
+        self._graphs.move_to_end(key)
+        if len(self._graphs) > _MAX_GRAPHS:
+            self._graphs.popitem(last=False)
+        chosen = self._graphs[key]
+        chosen.read(batch)
+        logprobs, entropies = _Replayed.apply(chosen, *self._parameters)  # type: ignore[no-untyped-call]
+        return logprobs[:count], entropies[:count]
+
+    def _capture(self, batch: TokenBatch, count: int) -> _Captured:
+        # What is beyond the targets looks up the first token; its gradient is zero.
+        padding = (0, count - len(batch.targets))
+        inputs = replace(
+            batch,
+            token_ids=batch.token_ids.clone(),
+            sources=functional.pad(batch.sources, padding),
+            targets=functional.pad(batch.targets, padding),
+        )
+        gradient = torch.zeros(count, device=batch.targets.device)
+
+        def forward() -> tuple[Tensor, Tensor]:
+            return inputs.score(self._decoder, self._dtype)
+
+        def backward(logprobs: Tensor) -> tuple[Tensor, ...]:
+            return torch.autograd.grad(logprobs, self._parameters, gradient)
+
+        warm_up(lambda: backward(forward()[0]), gradient.device, times=1)
+        there, (logprobs, entropies) = captured(forward, self._pool)
+        back, gradients = captured(lambda: backward(logprobs), self._pool)
+        return _Captured(
+            inputs=inputs,
+            there=there,
+            logprobs=logprobs.detach(),
+            entropies=entropies,
+            gradient=gradient,
+            back=back,
+            gradients=gradients,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Captured:
+    """Two graphs, and the tensors that they read and write."""
+
+    inputs: TokenBatch
+    there: torch.cuda.CUDAGraph
+    logprobs: Tensor
+    entropies: Tensor
+    gradient: Tensor
+    back: torch.cuda.CUDAGraph
+    gradients: tuple[Tensor, ...]
+
+    def read(self, batch: TokenBatch) -> None:
+        count = len(batch.targets)
+        self.inputs.token_ids.copy_(batch.token_ids)
+        self.inputs.sources[:count] = batch.sources
+        self.inputs.targets[:count] = batch.targets
+
+
+class _Replayed(torch.autograd.Function):
+    """What comes out is a copy: the next replay writes over it."""
+
+    @staticmethod
+    def forward(ctx: Any, chosen: _Captured, *parameters: Tensor) -> tuple[Tensor, Tensor]:
+        del parameters
+        ctx.chosen = chosen
+        chosen.there.replay()
+        logprobs, entropies = chosen.logprobs.clone(), chosen.entropies.clone()
+        ctx.mark_non_differentiable(entropies)
+        return logprobs, entropies
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        chosen: _Captured = ctx.chosen
+        chosen.gradient.copy_(gradients[0])
+        chosen.back.replay()
+        return None, *(gradient.clone() for gradient in chosen.gradients)
