@@ -6,6 +6,7 @@ import json
 import shutil
 import threading
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ _FILES = (
     "vocab.json",
     "merges.txt",
 )
+# Whose ids are kept.
+_TEXTS = 64
 
 
 class PretrainedTokenizer:
@@ -63,6 +66,8 @@ class PretrainedTokenizer:
             )
         # The tokenizer's Rust half refuses to be borrowed by two threads at once.
         self._lock = threading.Lock()
+        # The members of a group ask with one text.
+        self._ids_of = lru_cache(maxsize=_TEXTS)(self._tokenize)
         self._tool_support = ToolSupport.probe(self._render)
         self._hidden_ids = self._find_hidden_ids()
 
@@ -102,10 +107,12 @@ class PretrainedTokenizer:
         text = self._render(
             messages, tools, add_generation_prompt=add_generation_prompt, template_arguments=template_arguments
         )
+        return [*self._ids_of(text)]
+
+    def _tokenize(self, text: str) -> tuple[int, ...]:
         with self._lock:
             # The template wrote the special tokens already.
-            ids: list[int] = self._tokenizer(text, add_special_tokens=False)["input_ids"]
-        return ids
+            return tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _render(
         self,
