@@ -124,6 +124,12 @@ class Decoder(nn.Module):
         decoder: Decoder = _with_parameters(self, by_id)
         return decoder.eval()
 
+    def alias(self) -> Decoder:
+        """These very parameters as leaves of other autograd graphs."""
+        by_id = {id(old): nn.Parameter(old.detach(), requires_grad=old.requires_grad) for old in self.parameters()}
+        decoder: Decoder = _with_parameters(self, by_id)
+        return decoder
+
     @property
     def device(self) -> torch.device:
         """Where the parameters live."""

@@ -13,6 +13,7 @@ from artkit.backends.torch.cuda_graphs import captured, fine_bucket, warm_up
 
 if TYPE_CHECKING:
     from torch import Tensor
+    from torch.nn import Parameter
 
     from artkit.backends.torch.decoder import Decoder
     from artkit.backends.torch.token_batch import TokenBatch
@@ -37,7 +38,9 @@ class ScoreGraphs:
 
     def __init__(self, decoder: Decoder, dtype: torch.dtype) -> None:
         self._decoder, self._dtype = decoder, dtype
-        self._parameters = [value for value in decoder.parameters() if value.requires_grad]
+        self._parameters = _trained(decoder)
+        # Leaves of their own: whatever is alive of a pass that was not captured belongs to another stream.
+        self._alias = decoder.alias()
         self._graphs: OrderedDict[_Key, _Captured] = OrderedDict()
         self._seen: set[_Key] = set()
         self._pool = torch.cuda.graph_pool_handle()
@@ -74,10 +77,10 @@ class ScoreGraphs:
         gradient = torch.zeros(count, device=batch.targets.device)
 
         def forward() -> tuple[Tensor, Tensor]:
-            return inputs.score(self._decoder, self._dtype)
+            return inputs.score(self._alias, self._dtype)
 
         def backward(logprobs: Tensor) -> tuple[Tensor, ...]:
-            return torch.autograd.grad(logprobs, self._parameters, gradient)
+            return torch.autograd.grad(logprobs, _trained(self._alias), gradient)
 
         warm_up(lambda: backward(forward()[0]), gradient.device, times=1)
         there, (logprobs, entropies) = captured(forward, self._pool)
@@ -130,3 +133,7 @@ class _Replayed(torch.autograd.Function):
         chosen.gradient.copy_(gradients[0])
         chosen.back.replay()
         return None, *(gradient.clone() for gradient in chosen.gradients)
+
+
+def _trained(decoder: Decoder) -> list[Parameter]:
+    return [value for value in decoder.parameters() if value.requires_grad]
