@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from artkit.backends.torch.attention_kernels import for_any_shape
 from artkit.backends.torch.cuda_graphs import bucket, fine_bucket
 from artkit.backends.torch.decode_graphs import DecodeGraphs
 from artkit.backends.torch.kv_cache import KVCache
@@ -235,12 +236,13 @@ class Batch:
         positions = starts[:, None] + torch.arange(tokens, device=device)
         idle = [0] * (_MIN_ROWS - len(prompts))
         ends = [place * tokens + len(ids) - 1 for place, ids in enumerate(new)]
-        logits = self._decoder(
-            padded.flatten(),
-            positions.flatten(),
-            self._cache.attention(first, positions, length),
-            torch.tensor(ends + idle, device=device),
-        )
+        with for_any_shape(device):
+            logits = self._decoder(
+                padded.flatten(),
+                positions.flatten(),
+                self._cache.attention(first, positions, length),
+                torch.tensor(ends + idle, device=device),
+            )
         for place, prompt in enumerate(prompts, start=first):
             self._prefixes.store(prompt.ids, partial(self._cache.read, place))
         self._cache.copy([first + place for place, _ in twins], range(first + len(prompts), len(self._rows)), length)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from artkit.backends.torch.attention_kernels import for_any_shape
 from artkit.backends.torch.cuda_graphs import fine_bucket
 from artkit.backends.torch.frozen_head import score_tokens
 from artkit.backends.torch.packed_attention import PackedAttention
@@ -164,8 +165,9 @@ class TokenBatch:
             for name, value in scores_of.named_parameters()
             if decoder.adapters is None and value.requires_grad and value.dtype != dtype
         }
-        # As it is, where it can be: swapping parameters costs a small model as much as computing.
-        scored: tuple[Tensor, Tensor] = functional_call(scores_of, cast, (self,)) if cast else scores_of(self)
+        with for_any_shape(self.token_ids.device):
+            # As it is, where it can be: swapping parameters costs a small model as much as computing.
+            scored: tuple[Tensor, Tensor] = functional_call(scores_of, cast, (self,)) if cast else scores_of(self)
         return scored
 
 
