@@ -11,16 +11,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
-import statistics
 import sys
 import tempfile
 import time
 from typing import Any
 
 import art
-import torch
+from common import machine, spread
 
 from artkit import make_trainable_model
 from artkit.backends.torch import TorchBackend
@@ -53,15 +50,6 @@ async def sample(client: SamplingClient, name: str, seed: int) -> tuple[list[art
         for number, reply in enumerate(replies)
     ]
     return trajectories, cpu_s, wall_s
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {
-        "median": round(statistics.median(values), 4),
-        "min": round(min(values), 4),
-        "max": round(max(values), 4),
-    }
 
 
 async def measure(directory: str, budget_s: float, rounds: int) -> dict[str, Any]:
@@ -115,13 +103,7 @@ def main() -> None:
         "benchmark": "embedded_backend",
         **figures,
         "requests_at_once": REQUESTS,
-        "machine": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine("torch"),
     }
     print(json.dumps(result))
 

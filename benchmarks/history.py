@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import random
 import statistics
 import subprocess
@@ -20,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from common import machine, spread
 
 __all__ = ["main"]
 
@@ -101,15 +101,6 @@ def read(name: str, path: Path) -> tuple[float, float, float, int]:
     return float(wall_s), float(cpu_s), float(grown_mb), int(found)
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {
-        "median": round(statistics.median(values), 3),
-        "min": round(min(values), 3),
-        "max": round(max(values), 3),
-    }
-
-
 def main() -> None:
     """Measures, and prints one JSON line last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -150,12 +141,7 @@ def main() -> None:
         "file_mb": round(size_mb, 1),
         "seed": arguments.seed,
         "rounds": len(ratios),
-        "machine": {
-            "python": platform.python_version(),
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine(),
     }
     print(json.dumps(result))
 

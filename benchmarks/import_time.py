@@ -10,12 +10,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+
+from common import machine, spread
 
 __all__ = ["main"]
 
@@ -34,15 +35,6 @@ def import_s(module: str, directory: str) -> float:
         check=True,
     )
     return float(done.stdout.splitlines()[-1])
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {
-        "median": round(statistics.median(values), 4),
-        "min": round(min(values), 4),
-        "max": round(max(values), 4),
-    }
 
 
 def main() -> None:
@@ -71,12 +63,7 @@ def main() -> None:
         "bound_s": BOUND_S,
         "within_bound": statistics.median(artkit_s) < BOUND_S,
         "pairs": len(art_s),
-        "machine": {
-            "python": platform.python_version(),
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine(),
     }
     print(json.dumps(result))
 

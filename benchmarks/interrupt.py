@@ -18,7 +18,6 @@ import asyncio
 import itertools
 import json
 import os
-import platform
 import signal
 import statistics
 import subprocess
@@ -28,6 +27,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from common import machine
 
 from artkit.testing import ChatServer, Reply
 
@@ -221,7 +222,7 @@ def main() -> None:
                 "of_which_the_run_median_s": round(statistics.median(ending.run_s for ending in endings), 3),
                 "bound_s": BOUND_S,
                 "within_bound": statistics.median(seconds) < BOUND_S,
-                "machine": {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()},
+                "machine": machine(),
             }
         )
     )

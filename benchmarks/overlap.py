@@ -17,10 +17,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import importlib.metadata
 import json
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -28,6 +26,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from common import machine, spread
 
 os.environ.update(LITELLM_LOCAL_MODEL_COST_MAP="True", PYTHON_DOTENV_DISABLED="1", WANDB_MODE="disabled")
 
@@ -151,15 +151,6 @@ def agree(one: dict[str, float], other: dict[str, float]) -> bool:
     return one["reward_low"] <= other["reward_high"] and other["reward_low"] <= one["reward_high"]
 
 
-def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {
-        "median": round(statistics.median(values), 3),
-        "min": round(min(values), 3),
-        "max": round(max(values), 3),
-    }
-
-
 def main() -> None:
     """Measures, and prints one JSON line last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -222,13 +213,7 @@ def main() -> None:
         "learning_steps": learning_steps,
         "rounds": rounds,
         "seed": arguments.seed,
-        "machine": {
-            "python": platform.python_version(),
-            "openpipe_art": importlib.metadata.version("openpipe-art"),
-            "torch": importlib.metadata.version("torch"),
-            "system": platform.system(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine("openpipe-art", "torch"),
     }
     print(json.dumps(result))
 

@@ -31,7 +31,6 @@ import importlib.util
 import json
 import math
 import os
-import platform
 import random
 import statistics
 import subprocess
@@ -40,6 +39,7 @@ import tempfile
 import time
 from typing import IO, TypeAlias
 
+from common import machine, spread
 from rollout_costs.contenders import CONTENDERS
 from rollout_costs.conversation import TURNS
 from rollout_costs.stub_server import LATENCY_S, serve
@@ -111,15 +111,6 @@ class Process:
     def close(self) -> None:
         self._process.terminate()  # it may be in the middle of a wave
         self._process.communicate()
-
-
-def spread(values: list[float]) -> dict[str, float]:
-    """Median, smallest and largest."""
-    return {
-        "median": round(statistics.median(values), 3),
-        "min": round(min(values), 3),
-        "max": round(max(values), 3),
-    }
 
 
 def measure(names: list[str], *, in_flight: int, rounds: int, budget_s: float, chance: random.Random) -> Measured:
@@ -208,13 +199,7 @@ def main() -> None:
         "latency_s": LATENCY_S,
         "seed": arguments.seed,
         "rounds": len(measured["artkit", 1]),
-        "machine": {
-            "python": platform.python_version(),
-            "openpipe_art": importlib.metadata.version("openpipe-art"),
-            "system": platform.system(),
-            "architecture": platform.machine(),
-            "cores": os.cpu_count(),
-        },
+        "machine": machine("openpipe-art"),
     }
     print(json.dumps(result))
 

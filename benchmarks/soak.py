@@ -26,13 +26,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import platform
 import sys
 import tempfile
 from dataclasses import asdict, replace
 from pathlib import Path
 
+from common import machine
 from soaking.plan import QUICK, Settings
 from soaking.server_process import ServerProcess
 
@@ -60,9 +59,8 @@ def main() -> None:
         result.problems.append(f"the process had {peak} MiB, and {MAX_RSS_MIB} are the limit")
     for problem in result.problems:
         print(problem, file=sys.stderr)
-    machine = {"python": platform.python_version(), "system": platform.system(), "cores": os.cpu_count()}
     line = {"benchmark": "soak", **result.numbers, "problems": len(result.problems), "seed": settings.seed}
-    print(json.dumps({**line, "machine": machine}))
+    print(json.dumps({**line, "machine": machine()}))
     sys.exit(1 if result.problems else 0)
 
 
