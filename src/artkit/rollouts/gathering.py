@@ -22,7 +22,6 @@ from artkit.rollouts.attempt import Attempt, Attempting, Failed, played_of
 from artkit.rollouts.counts import GatherCounts
 from artkit.rollouts.deadlines import gather_deadline, is_time_left, passed
 from artkit.rollouts.events import GatherNotice, MemberFinished
-from artkit.rollouts.fewer_collections import fewer_collections
 from artkit.rollouts.gathered import GatheredGroups
 from artkit.rollouts.grouping import build_group, failure_of
 from artkit.rollouts.replies import requests_told_to
@@ -30,6 +29,7 @@ from artkit.rollouts.scoring import GroupReward, score_group
 from artkit.rollouts.stragglers import Stragglers
 from artkit.rollouts.watch import Watch
 from artkit.transport import first_failure_group, stragglers_told_to
+from artkit.transport.fewer_collections import fewer_collections
 
 if TYPE_CHECKING:
     from artkit.rollouts.failure_budget import FailureBudget

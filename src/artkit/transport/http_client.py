@@ -25,6 +25,16 @@ class SamplingHttpClient(openai.DefaultAioHttpClient):
     def __init__(self, limits: httpx.Limits) -> None:
         super().__init__(limits=limits, timeout=None)
         self._no_timeout = {"timeout": self.timeout.as_dict()}
+        self._jar = _Jar()
+
+    @property
+    def cookies(self) -> httpx.Cookies:
+        """See `httpx.AsyncClient.cookies`."""
+        return self._jar
+
+    @cookies.setter
+    def cookies(self, cookies: Any) -> None:
+        self._jar = _Jar(cookies)
 
     def build_request(
         self, method: str, url: httpx.URL | str, *, content: Any = None, headers: Any = None, **others: Any
@@ -43,6 +53,15 @@ class SamplingHttpClient(openai.DefaultAioHttpClient):
         # Made by httpx and its transport, which know of no other class.
         response.__class__ = _CompletionResponse
         return response
+
+
+class _Jar(httpx.Cookies):
+    """Cookies; a response without any is not searched, which takes as long as to read it."""
+
+    def extract_cookies(self, response: httpx.Response) -> None:
+        """See `httpx.Cookies.extract_cookies`."""
+        if "set-cookie" in response.headers:
+            super().extract_cookies(response)
 
 
 class _CompletionResponse(httpx.Response):

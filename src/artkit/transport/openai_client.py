@@ -11,6 +11,7 @@ from openai.types.chat import ChatCompletion
 
 from artkit.errors import EmptyReplyError
 from artkit.secrets import known_secret, scrub
+from artkit.transport.fewer_collections import fewer_collections
 from artkit.transport.http_client import SamplingHttpClient
 
 if TYPE_CHECKING:
@@ -55,8 +56,9 @@ class OpenAISamplingClient:
             openai.APIError: The server refused, failed or could not be reached.
         """
         try:
-            async with asyncio.timeout(request.timeout_s):
-                completion = await self._client.chat.completions.create(**_arguments(request))
+            with fewer_collections():
+                async with asyncio.timeout(request.timeout_s):
+                    completion = await self._client.chat.completions.create(**_arguments(request))
         except json.JSONDecodeError as error:
             raise _not_a_completion(error.doc) from error
         except UnicodeDecodeError as error:

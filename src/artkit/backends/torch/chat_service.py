@@ -19,6 +19,7 @@ from artkit.backends.torch.stop_check import StopCheck
 from artkit.backends.torch.tool_support import ToolsRefusedError
 from artkit.errors import BackendError, CheckpointError
 from artkit.transport import first_failure_group
+from artkit.transport.fewer_collections import fewer_collections
 
 if TYPE_CHECKING:
     from artkit.backends.torch.chat_tokenizer import ChatTokenizer
@@ -77,7 +78,10 @@ class ChatService:
             ApiError: 400 for a request that cannot be met, 404 for an unknown model, 500 when sampling failed, 503
                 when the backend is closing.
         """
-        request = ChatRequest.parse(body)
+        with fewer_collections():
+            return await self._answer(ChatRequest.parse(body))
+
+    async def _answer(self, request: ChatRequest) -> dict[str, Any]:
         policy, step = self._find(request.model)
         prompt_ids = _encode(policy.base.tokenizer, request)
         limit = _reply_limit(policy.base.config.max_position_embeddings, len(prompt_ids), request.max_tokens)

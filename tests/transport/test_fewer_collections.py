@@ -9,9 +9,9 @@ import pytest
 
 from artkit.environments import Action, Environment, StepResult
 from artkit.rollouts import Rollout, gather_groups
-from artkit.rollouts.fewer_collections import fewer_collections
 from artkit.scenarios import Scenario
 from artkit.testing import ChatServer
+from artkit.transport.fewer_collections import fewer_collections
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ async def test_all_that_lives_is_walked_through_less_often_while_rollouts_play_a
     async with ChatServer(lambda body: "hi") as server:
         await gather_groups(Rollout(Looks), server.model(), [Scenario(id="a")], rollouts_per_group=1)
 
-    assert (seen, gc.get_threshold()) == ([(700, 10, 100)], (700, 10, 10))
+    assert (seen, gc.get_threshold()) == ([(7_000, 10, 10)], (700, 10, 10))
 
 
 def test_the_last_of_two_gathers_puts_it_back() -> None:
@@ -50,7 +50,7 @@ def test_the_last_of_two_gathers_puts_it_back() -> None:
     meanwhile = gc.get_threshold()
     second.__exit__(None, None, None)
 
-    assert (meanwhile, gc.get_threshold()) == ((700, 10, 100), (700, 10, 10))
+    assert (meanwhile, gc.get_threshold()) == ((7_000, 10, 10), (700, 10, 10))
 
 
 @pytest.mark.parametrize("own", [(10_000, 20, 20), (0, 10, 10)])
