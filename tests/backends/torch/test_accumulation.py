@@ -20,6 +20,7 @@ from artkit.backends.torch.policy_settings import PolicySettings
 from artkit.backends.torch.sequences import TokenSequence
 from artkit.backends.torch.token_batch import micro_batches
 from artkit.backends.torch.train_options import TrainOptions
+from artkit.errors import CheckpointError
 
 Play = Callable[..., Awaitable[list[art.TrajectoryGroup]]]
 CPU = torch.device("cpu")
@@ -92,6 +93,17 @@ def test_an_update_in_one_pass_equals_one_in_many() -> None:
     torch.testing.assert_close(
         parts.weights.decoder.state_dict(), whole.weights.decoder.state_dict(), atol=1e-6, rtol=0
     )
+
+
+@pytest.mark.parametrize("lora", [None, LoraSettings(rank=2)], ids=["all", "another rank"])
+def test_an_optimiser_of_other_parameters_is_refused(tmp_path: Path, lora: LoraSettings | None) -> None:
+    """By the name of the checkpoint, as damage of any other kind is."""
+    other = learner(lora)
+    update(other, TrainOptions(learning_rate=1e-3))
+    other.save(tmp_path)
+
+    with pytest.raises(CheckpointError, match="of other parameters"):
+        learner(LORA).load(tmp_path)
 
 
 def test_nothing_is_padded() -> None:

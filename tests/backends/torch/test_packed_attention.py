@@ -170,6 +170,15 @@ def test_grids_come_back_in_few_shapes() -> None:
     assert len(shapes) <= 6
 
 
+@pytest.mark.parametrize(("tokens", "max_tokens"), [(4200, 5000), (1025, 1100), (19, 24), (70, 50)])
+def test_a_grid_stays_within_the_budget(tokens: int, max_tokens: int) -> None:
+    """The budget is of memory; what is longer than it has a grid of its own, and no more than it needs."""
+    sequence = TokenSequence(token_ids=[1] * (tokens + 1), targets=[tokens], logprobs=[0.0])
+    (grid,) = micro_batches([sequence], CPU, max_tokens, idle_tokens=math.inf)
+
+    assert tokens <= grid.token_ids.numel() <= max(tokens, max_tokens)
+
+
 def test_a_grid_is_for_what_a_device_computes_while_it_waits() -> None:
     """Prompts that are computed for each of their replies must not cost more than the launches they save."""
     sequences = family(random.Random(0), 100, [16] * 8)

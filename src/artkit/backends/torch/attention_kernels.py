@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from torch.nn.attention import SDPBackend, sdpa_kernel
-
-if TYPE_CHECKING:
-    import torch
+import torch
 
 __all__ = ["for_any_shape"]
 
-_FOR_ANY_SHAPE = [SDPBackend.FLASH_ATTENTION, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.MATH]
 
-
-def for_any_shape(device: torch.device) -> AbstractContextManager[None]:
+@contextmanager
+def for_any_shape(device: torch.device) -> Iterator[None]:
     """Within it, a shape that was not seen before costs nothing: cuDNN plans for each of them, for tenths of a second.
 
-    Prompts and micro-batches come in ever new shapes. What is captured in few of them may be planned for.
+    Prompts and micro-batches come in ever new shapes. Decoding is captured in few, and stays outside.
     """
-    return sdpa_kernel(_FOR_ANY_SHAPE) if device.type == "cuda" else nullcontext()
+    is_planned = device.type == "cuda" and torch.backends.cuda.cudnn_sdp_enabled()  # type: ignore[no-untyped-call]
+    if is_planned:
+        torch.backends.cuda.enable_cudnn_sdp(enabled=False)
+    try:
+        yield
+    finally:
+        if is_planned:
+            torch.backends.cuda.enable_cudnn_sdp(enabled=True)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from artkit.backends.torch.attention_kernels import for_any_shape
-from artkit.backends.torch.cuda_graphs import bucket, fine_bucket
+from artkit.backends.torch.buckets import bucket, fine_bucket
 from artkit.backends.torch.decode_graphs import DecodeGraphs
 from artkit.backends.torch.kv_cache import KVCache
 from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
 
-__all__ = ["bucket", "captured", "fine_bucket", "warm_up"]
+__all__ = ["captured", "warm_up"]
 
 ResultT = TypeVar("ResultT")
 
-
-def bucket(count: int, least: int) -> int:
-    """The next power of two: of few sizes, few graphs are captured."""
-    return max(least, 1 << (count - 1).bit_length())
-
-
-def fine_bucket(count: int, least: int) -> int:
-    """The next power of two, or three quarters of it: what is done for nothing is a quarter on average at most."""
-    power = bucket(count, least)
-    return power * 3 // 4 if power > least and count <= power * 3 // 4 else power
+# CUDA captures one graph at a time.
+_lock = threading.Lock()
 
 
 def warm_up(compute: Callable[[], object], device: torch.device, *, times: int) -> None:
@@ -33,15 +27,30 @@ def warm_up(compute: Callable[[], object], device: torch.device, *, times: int) 
     torch.cuda.current_stream(device).wait_stream(stream)
 
 
-def captured(compute: Callable[[], ResultT], pool: Any = None) -> tuple[torch.cuda.CUDAGraph, ResultT]:
+def captured(
+    compute: Callable[[], ResultT], device: torch.device, pool: Any = None
+) -> tuple[torch.cuda.CUDAGraph, ResultT]:
     """A graph of what `compute` does, and the tensors that it returned, which each replay writes anew.
 
     Args:
         compute: Waits for the device nowhere.
+        device: Where it computes.
         pool: Memory that is shared with other graphs; None is memory of its own.
     """
-    graph = torch.cuda.CUDAGraph()
+    graph, before = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     # Other threads may allocate meanwhile: checkpoints are read while rollouts are sampled.
-    with torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-        outputs = compute()
+    capture = torch.cuda.graph(graph, pool=pool, stream=_stream(device), capture_error_mode="thread_local")
+    with _lock:
+        try:
+            with capture:
+                outputs = compute()
+        finally:
+            # A capture that failed leaves its own.
+            torch.cuda.set_stream(before)
     return graph, outputs
+
+
+@lru_cache
+def _stream(device: torch.device) -> torch.cuda.Stream:
+    """One for all captures on a device: the way back is captured where the way there was."""
+    return torch.cuda.Stream(device)  # type: ignore[no-untyped-call]

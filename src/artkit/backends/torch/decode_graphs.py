@@ -72,10 +72,10 @@ class DecodeGraphs:
         key = inputs.shape[1], length, bool((inputs[3] == 1.0).all())
         if key not in self._graphs:
             self._graphs[key] = self._capture(*key)
-        captured = self._graphs[key]
-        captured.inputs.copy_(inputs.pin_memory(), non_blocking=True)
-        captured.graph.replay()
-        return captured.outputs
+        chosen = self._graphs[key]
+        chosen.inputs.copy_(inputs.pin_memory(), non_blocking=True)
+        chosen.graph.replay()
+        return chosen.outputs
 
     def _capture(self, rows: int, length: int, is_plain: bool) -> _Captured:
         device = self._decoder.device
@@ -91,5 +91,5 @@ class DecodeGraphs:
             return Decoded(logits, torch.stack((ids.double(), logprobs.double())))
 
         warm_up(step, device, times=_WARM_UPS)
-        graph, outputs = captured(step)
+        graph, outputs = captured(step, device)
         return _Captured(graph, inputs, outputs)

@@ -86,7 +86,7 @@ class KVCache:
             cache = self._tokens[layer]
             cache.flatten(0, 1).index_copy_(0, places, new)
             key, value = cache[rows, :length].permute(2, 0, 3, 1, 4)
-            if tokens > 1 and query.is_cuda:
+            if tokens > 1 and query.is_cuda and query.shape[1] != key.shape[1]:
                 # As in `PackedAttention`: what takes shared heads with a mask keeps all scores, or plans for the shape.
                 key, value = (past.repeat_interleave(query.shape[1] // past.shape[1], dim=1) for past in (key, value))
             context = functional.scaled_dot_product_attention(

@@ -193,10 +193,15 @@ class Learner:
                 values = {name: saved.get_tensor(name) for name in saved.keys()}  # noqa: SIM118 (it is no mapping)
                 facts = json.loads(saved.metadata()[_FACTS])
                 updates, indices = int(facts["updates"]), facts["parameters"]
+            if not {*indices} <= {*range(len(self._parameters))}:
+                raise ValueError("its optimiser's state is of other parameters")
             state: dict[int, dict[str, torch.Tensor]] = {index: {} for index in indices}
             for name, value in values.items():
                 shapes = [() if name == "step" else self._parameters[index].shape for index in indices]
-                parts = torch.split(value, [math.prod(shape) for shape in shapes])
+                counts = [math.prod(shape) for shape in shapes]
+                if value.shape != (sum(counts),):
+                    raise ValueError(f"{name!r} of its optimiser's state is of other parameters")
+                parts = torch.split(value, counts)
                 for index, shape, part in zip(indices, shapes, parts, strict=True):
                     state[index][name] = part.view(shape)
             self.weights.load(directory)

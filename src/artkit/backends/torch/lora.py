@@ -201,7 +201,7 @@ def with_adapters(base: Decoder, settings: LoraSettings, generator: torch.Genera
 def merged(base: Decoder, adapters: Adapters) -> Decoder:
     """A frozen decoder with adapters added to its layers.
 
-    Whatever has nothing to do with them is `base`'s own tensor.
+    Groups of layers that have none are `base`'s own tensors.
     """
     weights = base.state_dict()
     for group in adapters.first:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.nn import functional
 
-from artkit.backends.torch.cuda_graphs import captured, fine_bucket, warm_up
+from artkit.backends.torch.buckets import fine_bucket
+from artkit.backends.torch.cuda_graphs import captured, warm_up
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -44,6 +45,9 @@ class ScoreGraphs:
         self._graphs: OrderedDict[_Key, _Captured] = OrderedDict()
         self._seen: set[_Key] = set()
         self._pool = torch.cuda.graph_pool_handle()
+        # Written by whichever graph is replayed.
+        self._gradients: list[Tensor] = []
+        self._has_room = True
 
     def __call__(self, batch: TokenBatch) -> tuple[Tensor, Tensor]:
         """See `TokenBatch.score`."""
@@ -51,22 +55,34 @@ class ScoreGraphs:
             return batch.score(self._decoder, self._dtype)
         count = len(batch.targets)
         key = (*batch.grid, fine_bucket(count, _LEAST_TARGETS))
-        if key not in self._seen:
-            # A capture takes as long as some passes, and many a shape comes but once.
-            self._seen.add(key)
+        chosen = self._find(key, batch)
+        if chosen is None:
             return batch.score(self._decoder, self._dtype)
-        if key not in self._graphs:
-            self._graphs[key] = self._capture(batch, key[-1])
-        self._graphs.move_to_end(key)
-        if len(self._graphs) > _MAX_GRAPHS:
-            self._graphs.popitem(last=False)
-        chosen = self._graphs[key]
         chosen.read(batch)
         logprobs, entropies = _Replayed.apply(chosen, *self._parameters)  # type: ignore[no-untyped-call]
         return logprobs[:count], entropies[:count]
 
+    def _find(self, key: _Key, batch: TokenBatch) -> _Captured | None:
+        if key in self._graphs:
+            self._graphs.move_to_end(key)
+            return self._graphs[key]
+        # A capture takes as long as some passes, and many a shape comes but once.
+        if key not in self._seen or not self._has_room:
+            self._seen.add(key)
+            return None
+        if len(self._graphs) == _MAX_GRAPHS:
+            self._seen.discard(self._graphs.popitem(last=False)[0])
+        try:
+            self._graphs[key] = self._capture(batch, key[-1])
+        except torch.OutOfMemoryError:
+            # What was captured holds memory that a pass by itself may do with.
+            self._graphs.clear()
+            self._has_room = False
+            return None
+        return self._graphs[key]
+
     def _capture(self, batch: TokenBatch, count: int) -> _Captured:
-        # What is beyond the targets looks up the first token; its gradient is zero.
+        # What is beyond the targets looks up any token; its gradient is zero.
         padding = (0, count - len(batch.targets))
         inputs = replace(
             batch,
@@ -74,17 +90,22 @@ class ScoreGraphs:
             sources=functional.pad(batch.sources, padding),
             targets=functional.pad(batch.targets, padding),
         )
-        gradient = torch.zeros(count, device=batch.targets.device)
+        device = batch.targets.device
+        gradient = torch.zeros(count, device=device)
+        if not self._gradients:
+            self._gradients = [torch.empty_like(value) for value in self._parameters]
 
         def forward() -> tuple[Tensor, Tensor]:
             return inputs.score(self._alias, self._dtype)
 
-        def backward(logprobs: Tensor) -> tuple[Tensor, ...]:
-            return torch.autograd.grad(logprobs, _trained(self._alias), gradient)
+        def backward(logprobs: Tensor) -> None:
+            found = torch.autograd.grad(logprobs, _trained(self._alias), gradient)
+            for kept, value in zip(self._gradients, found, strict=True):
+                kept.copy_(value)
 
-        warm_up(lambda: backward(forward()[0]), gradient.device, times=1)
-        there, (logprobs, entropies) = captured(forward, self._pool)
-        back, gradients = captured(lambda: backward(logprobs), self._pool)
+        warm_up(lambda: backward(forward()[0]), device, times=1)
+        there, (logprobs, entropies) = captured(forward, device, self._pool)
+        back, _ = captured(lambda: backward(logprobs), device, self._pool)
         return _Captured(
             inputs=inputs,
             there=there,
@@ -92,7 +113,7 @@ class ScoreGraphs:
             entropies=entropies,
             gradient=gradient,
             back=back,
-            gradients=gradients,
+            gradients=self._gradients,
         )
 
 
@@ -106,7 +127,7 @@ class _Captured:
     entropies: Tensor
     gradient: Tensor
     back: torch.cuda.CUDAGraph
-    gradients: tuple[Tensor, ...]
+    gradients: list[Tensor]
 
     def read(self, batch: TokenBatch) -> None:
         count = len(batch.targets)

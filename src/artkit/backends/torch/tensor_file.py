@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,9 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
     Raises:
         OSError: The file cannot be written.
     """
+    # Of the mode that any file gets: the library makes another one beside it that only its owner may read.
+    path.touch()
+    mode = path.stat().st_mode
     try:
         save_file(_on_cpu(tensors), path, dict(metadata))
     except SafetensorError as error:
@@ -34,6 +38,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], metadata: Mapping[s
         if number is None:
             raise
         raise OSError(int(number[1]), os.strerror(int(number[1])), str(path)) from error
+    path.chmod(stat.S_IMODE(mode))
 
 
 def _on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

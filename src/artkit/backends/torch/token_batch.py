@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from artkit.backends.torch.attention_kernels import for_any_shape
-from artkit.backends.torch.cuda_graphs import fine_bucket
+from artkit.backends.torch.buckets import fine_bucket
 from artkit.backends.torch.frozen_head import score_tokens
 from artkit.backends.torch.packed_attention import PackedAttention
 
@@ -220,7 +220,7 @@ def _grids(sequences: Sequence[TokenSequence], max_tokens: int) -> Iterator[_Gri
             yield _Grid(members=members, rows=rows, length=length)
             members = []
         if not members:
-            length = fine_bucket(lengths[member], _LEAST_LENGTH)
+            length = min(fine_bucket(lengths[member], _LEAST_LENGTH), max(lengths[member], max_tokens))
         members.append(member)
         rows = fine_bucket(len(members), 1)
     if members:

@@ -183,7 +183,8 @@ class Worker:
             if known() is decoder:
                 del self._resting[place]
                 return batch
-        for place, (known, batch) in enumerate(self._resting):
+        # Those whose weights are gone first.
+        for place, (known, batch) in sorted(enumerate(self._resting), key=lambda entry: entry[1][0]() is not None):
             is_free = known() is None or len(self._resting) == _MAX_RESTING or batch.is_captured
             if is_free and batch.fits(decoder):
                 del self._resting[place]
