@@ -12,6 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# How long an example takes says something of the machine, and nothing of the code.
+settings.register_profile("artkit", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("artkit")
 
 # Before anything imports ART: its dependencies read these once.
 os.environ.update(

@@ -122,7 +122,7 @@ def test_what_is_computed_together_is_as_if_it_were_alone(
     st.integers(0, 9),
     st.sampled_from([0.0, math.inf]),
 )
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_nothing_depends_on_what_a_sequence_is_packed_with(
     replies: list[list[int]], seed: int, idle_tokens: float
 ) -> None:
