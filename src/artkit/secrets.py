@@ -35,9 +35,6 @@ _NAME = re.compile(
     re.IGNORECASE,
 )
 
-# Their names as they are kept: each would be decoded anew, and that for every text.
-_VARIABLES: Mapping[Any, Any] = os.environb if os.supports_bytes_environ else os.environ
-
 _known: dict[str, None] = {}
 
 
@@ -116,18 +113,13 @@ def is_secret_name(name: str) -> bool:
     return _NAME.search(name) is not None
 
 
-@lru_cache(maxsize=4096)
-def _is_secret_variable(name: bytes | str) -> bool:
-    return is_secret_name(os.fsdecode(name))
-
-
 def _is_secret(value: str) -> bool:
     return len(value) >= _LEAST and value.casefold() not in _ORDINARY
 
 
 def _forms() -> tuple[str, ...]:
     """Return what to look for: read anew each time, for ART and others load `.env` files at any moment."""
-    in_environment = (os.environ.get(os.fsdecode(name), "").strip() for name in _VARIABLES if _is_secret_variable(name))
+    in_environment = (os.environ.get(name, "").strip() for name in os.environ if is_secret_name(name))
     return _forms_of((*filter(_is_secret, in_environment), *list(_known)))
 
 

@@ -11,6 +11,7 @@ from artkit.environments import Action, Environment, StepResult
 from artkit.rollouts import Rollout, gather_groups
 from artkit.scenarios import Scenario
 from artkit.testing import ChatServer
+from artkit.transport import OpenAISamplingClient, SamplingRequest
 from artkit.transport.fewer_collections import fewer_collections
 
 
@@ -64,3 +65,19 @@ def test_a_program_that_has_set_its_own_is_left_alone(own: tuple[int, int, int])
         gc.set_threshold(*own)
 
     assert (before, gc.get_threshold()) == (own, own)
+
+
+async def test_a_request_by_itself_is_collected_less_for_too() -> None:
+    """A loop of one's own, without artkit's rollouts, makes as many objects."""
+    seen = []
+
+    def answer(body: object) -> str:
+        seen.append(gc.get_threshold())
+        return "hi"
+
+    async with ChatServer(answer) as server:
+        client = OpenAISamplingClient(server.model())
+        await client.complete(SamplingRequest(model="agent", messages=[{"role": "user", "content": "go"}]))
+        await client.close()
+
+    assert (seen, gc.get_threshold()) == ([(7_000, 10, 10)], (700, 10, 10))

@@ -40,8 +40,12 @@ def decoder(*, tied: bool = True, biased: bool = False, normed: bool = False) ->
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("biased", [True, False])
 @pytest.mark.parametrize("normed", [True, False])
-def test_it_computes_what_the_decoder_computes(tied: bool, biased: bool, normed: bool) -> None:
-    """Whatever the family: what is sampled from is what is trained."""
+@pytest.mark.parametrize("capability", ["AVX2", "AVX512"])
+def test_it_computes_what_the_decoder_computes(
+    monkeypatch: pytest.MonkeyPatch, tied: bool, biased: bool, normed: bool, capability: str
+) -> None:
+    """Whatever the family and the processor: what is sampled from is what is trained."""
+    monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     trained = decoder(tied=tied, biased=biased, normed=normed)
     ids = torch.randint(50, (3, 32), generator=torch.Generator().manual_seed(1))
     positions = torch.arange(32)[None].expand(3, -1)

@@ -179,3 +179,19 @@ async def test_weights_that_come_and_go_each_sample_as_in_a_worker_of_their_own(
 
     assert asked == replies
     assert len({tuple(logprobs) for logprobs in asked.values()}) == 6
+
+
+async def test_weights_that_are_gone_give_way_first(worker: Worker, until: Callable[..., Awaitable[None]]) -> None:
+    """Of those that may be asked again, the prompts stay known."""
+    base = BaseModel.open("artkit/micro")
+    kept, dropped, new = (base.decoder(seed=seed).requires_grad_(False) for seed in range(3))
+    for decoder in (kept, dropped):
+        await worker.generate(decoder, request())
+    known = weakref.ref(dropped)
+    del dropped, decoder
+    await until(lambda: known() is None)
+
+    await worker.generate(new, request())
+
+    await until(lambda: len(worker._resting) == 2)
+    assert {id(known()) for known, _ in worker._resting} == {id(kept), id(new)}

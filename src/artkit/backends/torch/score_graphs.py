@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from artkit.backends.torch.token_batch import TokenBatch
 
 __all__ = ["ScoreGraphs"]
+
+_log = logging.getLogger(__name__)
 
 _MAX_GRAPHS = 32
 _LEAST_TARGETS = 256
@@ -75,6 +78,10 @@ class ScoreGraphs:
         try:
             self._graphs[key] = self._capture(batch, key[-1])
         except torch.OutOfMemoryError:
+            _log.warning(
+                "no memory to capture a pass of training: passes are launched one by one from now on, which is slower; "
+                "a smaller micro_batch_tokens leaves room"
+            )
             # What was captured holds memory that a pass by itself may do with.
             self._graphs.clear()
             self._has_room = False
