@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -117,3 +118,19 @@ async def test_closing_the_client_leaves_the_backend_open(client: SamplingClient
     await client.close()
 
     assert (await client.complete(REQUEST)).choices
+
+
+async def test_the_collector_looks_less_often_while_a_request_is_answered(client: SamplingClient) -> None:
+    """Also for whoever samples in a loop of their own."""
+    before = gc.get_threshold()
+    gc.set_threshold(700, 10, 10)
+    try:
+        asked = asyncio.ensure_future(client.complete(REQUEST))
+        await asyncio.sleep(0)
+        meanwhile = gc.get_threshold()
+        await asked
+        afterwards = gc.get_threshold()
+    finally:
+        gc.set_threshold(*before)
+
+    assert (meanwhile, afterwards) == ((7_000, 10, 10), (700, 10, 10))
