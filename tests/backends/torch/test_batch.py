@@ -69,6 +69,31 @@ def test_a_reply_does_not_depend_on_its_batch_mates(decoder: Decoder) -> None:
     assert crowded.logprobs == pytest.approx(alone.logprobs, abs=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [(300, 60, 190, 200, 260, 340), (40, 340, 260, 193, 192)])
+def test_what_is_known_of_a_prompt_changes_no_bit(decoder: Decoder, lengths: tuple[int, ...]) -> None:
+    """A later turn begins as the turn before, and may be asked beside longer ones; both at once, on one thread."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        alone = [request(50, prompt=length) for length in lengths]
+        for one in alone:
+            batch = Batch(decoder)
+            batch.add(one)
+            run(batch)
+        crowded = [request(50, prompt=length) for length in lengths]
+        batch = Batch(decoder)
+        for number, one in enumerate(crowded):
+            batch.add(one)
+            batch.add(request(51 + number, prompt=30 + 60 * number, tokens=3))
+            batch.step()
+        run(batch)
+    finally:
+        torch.set_num_threads(threads)
+
+    assert len({tuple(one.prompt_ids[:40]) for one in alone}) == 1
+    assert [(one.token_ids, one.logprobs) for one in crowded] == [(one.token_ids, one.logprobs) for one in alone]
+
+
 def test_a_reply_ends_with_its_end_marker(decoder: Decoder) -> None:
     """The sampled marker is part of the reply: it is what the model has to learn to say."""
     one = request(1, tokens=500, ends=frozenset(range(40)))

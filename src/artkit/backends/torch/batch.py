@@ -17,7 +17,7 @@ from torch import Tensor
 from artkit.backends.torch.attention_kernels import for_any_shape
 from artkit.backends.torch.buckets import bucket, fine_bucket
 from artkit.backends.torch.decode_graphs import DecodeGraphs
-from artkit.backends.torch.kv_cache import KVCache
+from artkit.backends.torch.kv_cache import ANY_LENGTH, KVCache
 from artkit.backends.torch.prefix_cache import BLOCK, PrefixCache
 from artkit.backends.torch.sampler import SamplingSettings, has_limit, sample
 from artkit.backends.torch.served_decoder import ServedDecoder
@@ -30,12 +30,11 @@ __all__ = ["Batch", "Generation"]
 # Padded tokens of one pass over prompts, and sequences in flight: bounds of memory. A GPU wants long passes.
 _PREFILL_TOKENS = {"cpu": 4096, "cuda": 32_768}
 _MAX_ROWS = 512
-# Which requests share a pass is a matter of timing, and how a matrix product is rounded is one of its shape. With at
-# least so many rows, the tokens of a pass over prompts a multiple of a block in all, and what attention reads one in
-# each row, each row came out the same to the last bit whatever was beside it and whatever was found of its prompt,
-# while no sequence in the batch was longer than 384 tokens; beyond, and elsewhere than with MKL on AVX-512 in float32,
-# it may differ by rounding.
-_MIN_ROWS = 16
+# Which requests share a pass is a matter of timing, and how a product is rounded is one of its shape. On one thread of
+# a CPU, in float32, each row comes out the same to the last bit, whatever is beside it and whatever is found of its
+# prompt, as far as benchmarks/batch_mates.py can tell: with at least `ServedDecoder.least_rows`, with a multiple of a
+# block read of every row, and with a multiple of a block, and more than one token, of each prompt that is longer than
+# `ANY_LENGTH`. On several threads attention for one token differs in the last bit by which of them computes it.
 # The least length that a captured step of decoding reads.
 _GRAPH_LENGTH = 128
 # Of prompts that were computed before.
@@ -176,16 +175,16 @@ class Batch:
         if self._graphs is not None:
             self._replay(self._graphs, last, places)
             return
-        idle = [0] * max(_MIN_ROWS - len(last), 0)
-        length = _rounded_up(max(places) + 1)
-        self._cache.reserve(len(last) + len(idle), length)
+        count, length = len(last), _rounded_up(max(places) + 1)
+        self._cache.reserve(count, length)
+        idle = [0] * max(self._decoder.least_rows - count, 0)
         token_ids, positions = torch.from_numpy(np.array((last + idle, places + idle)))
-        logits = self._decoder(token_ids, positions, self._cache.attention(0, positions[:, None], length))
-        self._append(self._rows, logits[: len(last)])
+        attention = self._cache.attention(0, positions[:count, None], length)
+        self._append(self._rows, self._decoder(token_ids, positions, attention)[:count])
 
     def _replay(self, graphs: DecodeGraphs, last: list[int], places: list[int]) -> None:
         count = len(last)
-        idle = [0] * (bucket(count, _MIN_ROWS) - count)
+        idle = [0] * (bucket(count, self._decoder.least_rows) - count)
         length = fine_bucket(max(places) + 1, _GRAPH_LENGTH)
         self._cache.reserve(count + len(idle), length)
         # What is captured draws from all tokens.
@@ -219,14 +218,16 @@ class Batch:
 
     def _prefill(self, prompts: list[_Prompt]) -> None:
         device, first = self._decoder.device, len(self._rows)
-        longest = max(len(prompt.ids) - prompt.start for prompt in prompts)
-        tokens = _rounded_up(longest, BLOCK // math.gcd(BLOCK, len(prompts)))
-        length = _rounded_up(tokens) + max(prompt.start for prompt in prompts)
+        # A multiple of a block in all, or of each.
+        length = _rounded_up(max(len(prompt.ids) for prompt in prompts))
+        multiple = BLOCK if length > ANY_LENGTH else BLOCK // math.gcd(BLOCK, len(prompts))
+        tokens = max(2, _rounded_up(max(len(prompt.ids) - prompt.start for prompt in prompts), multiple))
         # Each prompt is computed once, in the row of the first that has it; the others copy it.
         twins = [(place, row) for place, prompt in enumerate(prompts) for row in prompt.rows[1:]]
         joining = [prompt.rows[0] for prompt in prompts] + [row for _, row in twins]
         self._rows.extend(joining)
-        self._cache.reserve(len(self._rows), length)
+        # Padding has places, too.
+        self._cache.reserve(len(self._rows), max(length, tokens + max(prompt.start for prompt in prompts)))
         for place, prompt in enumerate(prompts, start=first):
             if prompt.found:
                 self._cache.write(place, torch.cat(prompt.found, dim=1))
@@ -234,7 +235,7 @@ class Batch:
         padded = torch.tensor([[*ids, *[0] * (tokens - len(ids))] for ids in new], device=device)
         starts = torch.tensor([prompt.start for prompt in prompts], device=device)
         positions = starts[:, None] + torch.arange(tokens, device=device)
-        idle = [0] * (_MIN_ROWS - len(prompts))
+        idle = [0] * (self._decoder.least_rows - len(prompts))
         ends = [place * tokens + len(ids) - 1 for place, ids in enumerate(new)]
         with for_any_shape(device):
             logits = self._decoder(
