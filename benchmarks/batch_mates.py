@@ -4,7 +4,7 @@ Each round draws some requests whose prompts begin alike or not, has each answer
 them by one batch that they join at random moments, beside requests that are given up. That is on a CPU, in float32
 and with one thread, which is how far the promise goes: with more, attention may differ in the last bit.
 
-    python benchmarks/batch_mates.py [--rounds N] [--seed N] [--threads N] [--smollm2 [DIRECTORY]]
+    python benchmarks/batch_mates.py [--quick] [--rounds N] [--seed N] [--threads N] [--smollm2 [DIRECTORY]]
 """
 
 from __future__ import annotations
@@ -121,6 +121,7 @@ def together(decoder: Decoder, numbers: random.Random, asked: list[Request]) -> 
 def main() -> None:
     """Compares, and prints one JSON line last."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="5 rounds")
     parser.add_argument("--rounds", type=int, default=60, help="of each model (default 60)")
     parser.add_argument("--seed", type=int, default=0, help="of prompts, settings and moments (default 0)")
     parser.add_argument("--threads", type=int, default=1, help="of torch (default 1)")
@@ -133,7 +134,7 @@ def main() -> None:
     for name, decoder in decoders(arguments.smollm2).items():
         numbers = random.Random(f"{arguments.seed}/{name}")
         replies[name] = differ[name] = 0
-        for _ in range(arguments.rounds):
+        for _ in range(5 if arguments.quick else arguments.rounds):
             asked = requests(numbers, decoder)
             for request, beside in zip(asked, together(decoder, numbers, asked), strict=True):
                 of_its_own = alone(decoder, request)
