@@ -91,6 +91,17 @@ def test_a_request_draws_the_same_whoever_it_is_batched_with() -> None:
     assert together == alone
 
 
+@pytest.mark.parametrize("settings", [SamplingSettings(), SamplingSettings(temperature=0.6, top_p=0.9)])
+def test_a_request_of_its_own_draws_the_same_from_a_large_vocabulary(settings: SamplingSettings) -> None:
+    """To the last bit: how the sum over a row is split has nothing to do with other rows."""
+    logits = 3 * torch.randn(6, 49_152, generator=torch.Generator().manual_seed(0))
+    together = sample(logits, [settings] * 6, [random.Random(seed) for seed in range(6)])
+
+    alone = [sample(logits[row : row + 1], [settings], [random.Random(row)]) for row in range(6)]
+
+    assert [(ids[0], logprobs[0]) for ids, logprobs in alone] == list(zip(*together, strict=True))
+
+
 def test_a_large_vocabulary_is_drawn_from_as_a_small_one() -> None:
     """It is summed in blocks, whose edges and empty stretches nobody may notice."""
     logits = torch.full((1, 5_000), -math.inf)

@@ -81,11 +81,6 @@ def draw(
     Returns:
         Ids and log probabilities, `[n]` each.
     """
-    if len(logits) == 1 and not logits.is_cuda:
-        # The sum over a large vocabulary is split otherwise for one row than for several: nobody is ever alone.
-        warm = None if temperatures is None else temperatures.repeat(2)
-        ids, logprobs = draw(logits.repeat(2, 1), draws.repeat(2), warm, None if limits is None else [*limits, *limits])
-        return ids[:1], logprobs[:1]
     logprobs = torch.log_softmax(logits, dim=-1, dtype=torch.float32)
     if temperatures is None:
         weights = logprobs.exp()
